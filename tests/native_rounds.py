@@ -12,6 +12,7 @@ import numpy as np
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.learner.estimators.storm import Memory
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.networks.mlp import MLP, Layer
 from srgdqn.learner.normalisation import Normaliser
@@ -95,12 +96,15 @@ def random_lanes(native: Native, rng: np.random.Generator, lanes: int, index: in
     parameters = random_parameters(rng, sizes, lanes)
     first = random_parameters(rng, sizes, lanes, 0.3)
     second = jax.tree.map(lambda leaf: rng.uniform(0.01, 1, leaf.shape).astype(np.float32), parameters)
+    memory = None
+    if configuration.estimator.estimator == "storm":
+        memory = Memory(random_parameters(rng, sizes, lanes), random_parameters(rng, sizes, lanes))
     has_target = configuration.gradients.target in ("hard", "polyak")
     learner = LearnerState(
         parameters,
         AdamState(first, second, rng.integers(1, 50, lanes, dtype=np.int32)),  # type: ignore[arg-type]
         random_parameters(rng, sizes, lanes) if has_target else None,
-        None,
+        memory,
         rng.integers(0, 50, lanes, dtype=np.int32),  # type: ignore[arg-type]
     )
     ring = rng.normal(0, 1, (lanes, slots, 2 * size + 3)).astype(np.float32)

@@ -43,13 +43,19 @@ class Words(NamedTuple):
     explore: np.ndarray
     action: np.ndarray
     episode: np.ndarray  # a key per step
-    batch: np.ndarray
+    batch: np.ndarray  # of one outer iteration
     picks: np.ndarray
 
 
-def of_block(key: np.ndarray, index: int, *, block: int, rows: int, picks: int) -> Words:
-    """The words of block `index`, in the order in which they are drawn."""
+def of_block(
+    key: np.ndarray, index: int, *, block: int, rows: int, picks: int, update: int = 0, updates: int = 1
+) -> Words:
+    """The words of block `index`, in the order in which they are drawn, with those of outer iteration `update` of all
+    `updates` after it.
+    """
     with np.errstate(over="ignore"):
-        words = bits(fold_in(key, 3 * index), 4 * block + rows + picks)
-    explore, action, episode, batch, picked = np.split(words, np.cumsum([block, block, 2 * block, rows]))
-    return Words(explore, action, episode.reshape(block, 2), batch, picked)
+        words = bits(fold_in(key, 3 * index), 4 * block + updates * (rows + picks))
+    sizes = [block, block, 2 * block, updates * rows]
+    explore, action, episode, batches, picked = np.split(words, np.cumsum(sizes))
+    of_update = batches.reshape(updates, rows)[update], picked.reshape(updates, picks)[update]
+    return Words(explore, action, episode.reshape(block, 2), *of_update)

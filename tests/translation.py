@@ -11,7 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import reference
+import storm_reference
 from srgdqn.config import Configuration
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.kernel.structures import ESTIMATORS
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks.mlp import MLP, Layer
 
@@ -24,6 +27,37 @@ def options_of(configuration: Configuration, sizes: tuple[int, ...]) -> referenc
     chosen = configuration.options()
     names = [field.name for field in dataclasses.fields(reference.Options) if field.name != "sizes"]
     return reference.Options(sizes, **{name: chosen[name] for name in names})
+
+
+KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name, each in ALGORITHMS.items() if each.options["estimator"] in ESTIMATORS},
+    "storm-gradient-steps": ("dqn-storm", dict(step="gradient")),
+    "storm-adam": ("dqn-storm", dict(step="gradient", adam_process=True)),
+    "storm-inner": ("srg-dqn", dict(estimator="storm_inner")),
+}
+"""Algorithms and options of what the kernel learns by."""
+
+
+def expected_iteration(
+    configuration: Configuration,
+    sizes: tuple[int, ...],
+    state: reference.State,
+    before: storm_reference.Before | None,
+    data: list[reference.Transition],
+    picks: list[list[int]],
+    progress: float,
+) -> tuple[reference.State, storm_reference.Before | None, reference.Record]:
+    """What an outer iteration of the configuration comes to, by the reference that is for its estimator."""
+    o, own = options_of(configuration, sizes), dict(configuration.estimator.own)
+    optimiser = configuration.optimiser
+    if configuration.estimator.estimator == "storm":
+        assert before is not None
+        storm = storm_reference.Storm(own["a"], own["reset"] > 0.5, optimiser.step == "adam", optimiser.adam_process)
+        return storm_reference.outer_iteration(storm, o, state, before, data, progress)
+    if configuration.estimator.estimator == "storm_inner":
+        o = dataclasses.replace(o, coefficient=1 - own["a"])
+    after, record = reference.outer_iteration(configuration.algorithm, o, state, data, picks, progress=progress)
+    return after, None, record
 
 
 def to_parameters(theta: np.ndarray, sizes: tuple[int, ...], activation: str = "relu") -> MLP:

@@ -10,6 +10,7 @@ import pytest
 
 import random_words
 from native_rounds import Native, native, random_lanes, words_of
+from srgdqn.training.budget import total_blocks
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog, Lane
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -43,11 +44,14 @@ def test_learning_starts_with_the_first_block_that_ends_late_enough_and_not_in_o
     assert (np.asarray(log.flags) & STEPPED).all()
 
 
-def test_outer_iterations_have_no_last_block() -> None:
-    program, lanes = still(outer_iterations=5)
-    after, log = program.segment(lanes, 0, 7)
+@pytest.mark.parametrize("updates", [1, 3])
+def test_outer_iterations_have_no_last_block(updates: int) -> None:
+    program, lanes = still(outer_iterations=5 * updates, gradient_steps=updates)
+    blocks = total_blocks(program.configuration.training)
+    assert blocks == 7
+    after, log = program.segment(lanes, 0, blocks)
     assert learns(log) == [[False, False, *[True] * 5]] * LANES
-    assert np.asarray(after.learner.iterations).tolist() == [5] * LANES
+    assert np.asarray(after.learner.iterations).tolist() == [5 * updates] * LANES
 
 
 def test_a_round_stops_after_the_block_in_which_its_episodes_are_spent() -> None:
@@ -69,11 +73,19 @@ def test_a_round_stops_after_the_block_in_which_its_episodes_are_spent() -> None
 
 
 @pytest.mark.parametrize(
-    ("budget", "time_limit"), [({"steps": 60}, None), ({"outer_iterations": 10}, None), ({"episodes": 15}, 4)]
+    ("budget", "updates", "time_limit"),
+    [
+        ({"steps": 60}, 1, None),
+        ({"outer_iterations": 10}, 1, None),
+        ({"outer_iterations": 30}, 3, None),
+        ({"episodes": 15}, 1, 4),
+    ],
 )
-def test_exploration_declines_over_the_budget_in_its_own_unit(budget: dict[str, int], time_limit: int | None) -> None:
+def test_exploration_declines_over_the_budget_in_its_own_unit(
+    budget: dict[str, int], updates: int, time_limit: int | None
+) -> None:
     blocks, fraction = 11, 0.75
-    program, lanes = still(**budget, time_limit=time_limit, epsilon_start=0.9, epsilon_end=0.2)
+    program, lanes = still(**budget, gradient_steps=updates, time_limit=time_limit, epsilon_start=0.9, epsilon_end=0.2)
     after, log = program.segment(lanes, 0, blocks, dict(epsilon_fraction=np.float32(fraction)))
     rows = np.asarray(after.ring)[:, : blocks * BLOCK]
     ends = np.cumsum(np.asarray(log.flags).reshape(LANES, -1) & (TERMINATED | TRUNCATED) > 0, axis=1)
@@ -84,7 +96,7 @@ def test_exploration_declines_over_the_budget_in_its_own_unit(budget: dict[str, 
             block, offset = divmod(step, BLOCK)
             spent = {
                 "steps": step,
-                "outer_iterations": max(block - 2, 0),
+                "outer_iterations": updates * max(block - 2, 0),
                 "episodes": int(ends[lane, step - 1]) if step else 0,
             }[unit]
             epsilon = 0.9 + min(spent / amount / fraction, 1.0) * (0.2 - 0.9)

@@ -25,9 +25,9 @@ def cart_pole(algorithm: str = "srg-dqn", **options: Any) -> Native:
 
 
 @pytest.mark.parametrize("target", ["current", "polyak"])
-@pytest.mark.parametrize("algorithm", ["srg-dqn", "dqn-gd", "dqn-sgd"])
+@pytest.mark.parametrize("algorithm", ["srg-dqn", "dqn-gd", "dqn-sgd", "dqn-storm"])
 def test_an_absurd_step_freezes_its_round_alone(algorithm: str, target: str) -> None:
-    program = cart_pole(algorithm, target=target)
+    program = cart_pole(algorithm, target=target, step="gradient")
     before = random_lanes(program, np.random.default_rng(0), LANES, INDEX)
     eta = np.full(LANES, 1e-3, np.float32)
     healthy, healthy_log = program.segment(before, INDEX, 3, dict(eta=eta))
@@ -92,7 +92,7 @@ def test_a_target_network_that_is_no_number_is_not_hidden_by_the_other_action(ta
     assert np.asarray(after.diverged_at).tolist() == [(INDEX + 1) * BLOCK if i == SICK else -1 for i in range(LANES)]
 
 
-@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-adam"])
+@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-adam", "dqn-storm"])
 def test_a_round_that_stands_idle_may_hold_anything(algorithm: str) -> None:
     """Lanes that were frozen earlier are beside the active ones, and their numbers are no numbers."""
     program = cart_pole(algorithm)

@@ -16,10 +16,13 @@ from srgdqn.adapters.replay_memory import FlatMemory
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.configure import configure
+from srgdqn.learner.estimator import Origin
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
+from srgdqn.training.batches import ChosenRows
 from srgdqn.training.host.learner import KernelLearner
-from translation import flat, from_packed, options_of, to_packed, to_parameters
+from storm_reference import Before
+from translation import KERNELS, expected_iteration, flat, from_packed, options_of, to_packed, to_parameters
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -41,11 +44,17 @@ def remembering(data: list[reference.Transition]) -> FlatMemory:
     return memory
 
 
+def rows_of(count: int, picks: np.ndarray) -> ChosenRows:
+    """All rows of a memory, and picks from them."""
+    slots = np.arange(count)
+    return ChosenRows(Origin(slots, slots + 1, np.array(count)), None, picks, None, None)  # type: ignore[arg-type]
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> dict[str, Any]:
     inner_iterations, inner_batch = draw(st.integers(0, 5)), draw(st.integers(1, 3))
     return dict(
-        algorithm=draw(st.sampled_from(sorted(set(ALGORITHMS) - {"dqn-sgd-queries"}))),
+        name=draw(st.sampled_from(sorted(KERNELS.keys() - {"dqn-sgd-queries"}))),
         readings=draw(st.sampled_from(["corrected", "printed"])),
         sizes=(draw(st.integers(1, 9)), *draw(st.lists(st.integers(1, 9), max_size=2)), draw(st.integers(1, 5))),
         rows=draw(st.sampled_from([1, 5, 8, 16, 40])),  # some can be shared out among eight, some cannot
@@ -72,11 +81,11 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=60)
 def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
     sizes, count, options = problem["sizes"], problem["rows"], problem["options"]
-    learns = ALGORITHMS[problem["algorithm"]].options
-    assume(learns.get("estimator") == "none" or options["inner_iterations"] > 0)
+    algorithm, more = KERNELS[problem["name"]]
+    assume(ALGORITHMS[algorithm].options["estimator"] == "none" or options["inner_iterations"] > 0)
     configuration = configure(
         "Lander-v0",
-        problem["algorithm"],
+        algorithm,
         readings=problem["readings"],
         defaults={},
         hidden=sizes[1:-1],
@@ -85,6 +94,7 @@ def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
         replay_capacity=max(count, 64),
         steps=10_000,
         **options,
+        **more,
     )
     assert batch_rows(configuration) == count
     o = options_of(configuration, sizes)
@@ -96,12 +106,13 @@ def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
     data = from_packed(to_packed(drawn).astype(np.float32))
     learner = learner_of(configuration, theta, sizes)
     expected = reference.init(o, theta.astype(float))
+    before = Before(expected.theta, np.zeros_like(expected.theta))
     memory = remembering(data)
-    for _ in range(2):  # the second with moments, and with a target network that is another one
+    for _ in range(2):  # the second with moments, and with a target network and a memory that are others
         start = expected
-        good, found = learner.learn(memory, np.arange(count), picks, np.float32(problem["progress"]), NO_STATISTICS)
-        expected, record = reference.outer_iteration(
-            problem["algorithm"], o, start, data, picks.tolist(), progress=problem["progress"]
+        good, found = learner.learn(memory, rows_of(count, picks), np.float32(problem["progress"]), NO_STATISTICS)
+        expected, before, record = expected_iteration(
+            configuration, sizes, start, before, data, picks.tolist(), problem["progress"]
         )
         assume(max(np.linalg.norm(each) for each in record.theta) < 1e3)
         assume(len(sizes) == 2 or reference.smallest_preactivation(o, record.theta, data) > MARGIN)
@@ -115,6 +126,7 @@ def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
             (got.adam.first, expected.first, largest, 1.0),
             (got.adam.second, expected.second, largest**2, 1.0),
             *(() if expected.target is None else ((got.target, expected.target, along, size),)),
+            *(() if before is None else zip(got.memory, before, (0, largest), (size, 1.0), strict=True)),
         ):
             error = np.linalg.norm(flat(tree).astype(float) - wanted)
             assert error <= 4 * (CLOSE * scale + ROUNDING * rounded)
@@ -123,8 +135,9 @@ def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
         assert found[3] == pytest.approx(size, rel=1e-5)
 
 
-def test_what_is_given_is_what_is_taken_back() -> None:
-    configuration = configure("Lander-v0", "srg-dqn", defaults={}, steps=10_000, hidden=(7, 5), target="hard")
+@pytest.mark.parametrize("algorithm", ["srg-dqn", "dqn-storm"])
+def test_what_is_given_is_what_is_taken_back(algorithm: str) -> None:
+    configuration = configure("Lander-v0", algorithm, defaults={}, steps=10_000, hidden=(7, 5), target="hard")
     rng = np.random.default_rng(0)
     sizes = (3, 7, 5, 2)
     learner = learner_of(configuration, rng.normal(size=4 * 7 + 8 * 5 + 6 * 2), sizes)
@@ -141,16 +154,18 @@ def test_what_is_given_is_what_is_taken_back() -> None:
 
 
 @pytest.mark.parametrize("rows", [8, 7])
-def test_an_iteration_that_leads_to_no_number_is_undone(rows: int) -> None:
+@pytest.mark.parametrize("algorithm", ["srg-dqn", "dqn-storm"])
+def test_an_iteration_that_leads_to_no_number_is_undone(algorithm: str, rows: int) -> None:
     options = dict(steps=10_000, hidden=(4,), target="polyak", batch_size=rows, replay_capacity=64, learning_starts=64)
-    configuration = configure("Lander-v0", "srg-dqn", defaults={}, eta=1e30, **options)
+    sizes_of_steps = dict(step="gradient", eta=1e30)
+    configuration = configure("Lander-v0", algorithm, defaults={}, **sizes_of_steps, **options)
     sizes = (2, 4, 3)
     rng = np.random.default_rng(1)
     learner = learner_of(configuration, rng.normal(size=12 + 15), sizes)
     _, data, _ = reference.random_problem(1, sizes, rows, 0)
     before = jax.tree.leaves(learner.state)
     picks = np.zeros((16, 1), np.int32)
-    good, found = learner.learn(remembering(data), np.arange(rows), picks, np.float32(0), NO_STATISTICS)
+    good, found = learner.learn(remembering(data), rows_of(rows, picks), np.float32(0), NO_STATISTICS)
     assert not good
     assert not np.isfinite(found[2:]).all()
     assert all((a == b).all() for a, b in zip(before, jax.tree.leaves(learner.state), strict=True))

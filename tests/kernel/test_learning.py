@@ -18,8 +18,9 @@ from srgdqn.kernel.structures import MOST_LAYERS
 from srgdqn.learner.normalisation import Normaliser, Scale
 from srgdqn.training.lane import BlockLog, Lane, Probe
 from srgdqn.training.probes import first_layer
+from storm_reference import Before
 from tiny import bits
-from translation import from_packed, options_of
+from translation import KERNELS, expected_iteration, from_packed, options_of
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -45,9 +46,10 @@ def numbers_for(program: Native, rng: np.random.Generator, lanes: int) -> dict[s
         adam_epsilon=(1e-8, 0.1),
         clip_norm=(0.05, 2),
         schedule_end=(0, 1),
+        a=(0, 1),
     )
     drawn = {name: rng.uniform(low, high, lanes) for name, (low, high) in ranges.items()}
-    drawn["target_period"] = rng.integers(1, 4, lanes)
+    drawn["target_period"], drawn["reset"] = rng.integers(1, 4, lanes), rng.integers(2, size=lanes)
     used = program.configuration.numbers()
     return {name: np.float32(values) for name, values in drawn.items() if name in used}
 
@@ -61,6 +63,7 @@ class Learned(NamedTuple):
     target: np.ndarray | None
     updates: int
     iterations: int
+    before: Before | None
 
 
 def learned(lanes: Lane, lane: int) -> Learned:
@@ -71,16 +74,24 @@ def learned(lanes: Lane, lane: int) -> Learned:
     target = None if learner.target is None else flat(learner.target)
     moments = flat(learner.adam.first), flat(learner.adam.second)
     return Learned(
-        flat(learner.parameters), *moments, target, int(learner.adam.updates[lane]), int(learner.iterations[lane])
+        flat(learner.parameters),
+        *moments,
+        target,
+        int(learner.adam.updates[lane]),
+        int(learner.iterations[lane]),
+        None if learner.memory is None else Before(*map(flat, learner.memory)),
     )
 
 
-def served(program: Native, after: Lane, lane: int, index: int) -> tuple[list[reference.Transition], list[list[int]]]:
-    """D and the inner picks, from the round's words and its ring after the block."""
+def served(
+    program: Native, after: Lane, lane: int, index: int, update: int = 0
+) -> tuple[list[reference.Transition], list[list[int]]]:
+    """D and the picks of one of a block's outer iterations, from the round's words and its ring after the block."""
     configuration, drawn, block = program.configuration, program.rows, program.program.block
     inner = configuration.estimator
     size = inner.inner_iterations * inner.inner_batch
-    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=drawn, picks=size)
+    which = dict(update=update, updates=configuration.training.gradient_steps)
+    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=drawn, picks=size, **which)
     slots = live_slots(program, (index + 1) * block)
     newest = configuration.replay.sampling == "newest"
     ages = range(drawn) if newest else [int(word) % len(slots) for word in words.batch]
@@ -113,8 +124,9 @@ def misfits(
     else:
         assert budget.episodes is not None
         progress = int(after.episodes[lane]) / budget.episodes
-    name = configuration.algorithm
-    expected, record = reference.outer_iteration(name, o, state, data, picks, progress=min(progress, 1.0))
+    expected, before_next, record = expected_iteration(
+        configuration, program.sizes, state, start.before, data, picks, min(progress, 1.0)
+    )
     exploded = max(np.linalg.norm(theta) for theta in record.theta) > 1e3 * (1 + np.linalg.norm(start.theta))
     has_units = len(program.sizes) > 2
     if exploded or (has_units and reference.smallest_preactivation(o, record.theta, data) < MARGIN):
@@ -124,6 +136,10 @@ def misfits(
 
     largest = max(np.linalg.norm(v) for v in (*record.delta, record.raw))
     # A Δ_m or g_M can be small because y is close to Q, or because terms cancel: rounding is then theirs.
+    values = [reference.q_values(o, start.theta, x.s) for x in data]
+    q = float(np.abs(values).max())
+    slopes = [reference.gradient(o, start.theta, x, value[x.a] - 0.05) for x, value in zip(data, values, strict=True)]
+    largest = max(largest, ROUNDING / CLOSE * q * 10 * max(map(np.linalg.norm, slopes)))
     along = max(np.linalg.norm(expected.theta - start.theta), mine["eta"] * largest)
     found: dict[str, float] = {}
 
@@ -141,8 +157,13 @@ def misfits(
     else:
         assert end.target is not None
         note("target", end.target, expected.target, along, size + float(np.linalg.norm(expected.target)))
+    if before_next is not None:
+        assert end.before is not None
+        assert start.before is not None
+        largest = max(largest, float(np.linalg.norm(start.before.delta)))
+        note("theta before", end.before.theta, before_next.theta, 0.0, size)
+        note("delta before", end.before.delta, before_next.delta, float(largest))
     logged = {column: float(np.asarray(getattr(log, column))[lane, 0]) for column in BlockLog._fields[2:6]}
-    q = float(np.abs([reference.q_values(o, start.theta, x.s) for x in data]).max())
     note("loss", logged["loss"], record.loss, record.loss, 10 * np.sqrt(record.loss) * q)
     note("max_q", logged["max_q"], record.max_q, 0.0, 10 * q)
     note("delta_norm", logged["delta_norm"], np.linalg.norm(record.delta[-1]), float(largest))
@@ -208,7 +229,7 @@ def run(
 @settings(max_examples=60)
 @given(
     task=st.sampled_from(["MountainCar", "Pendulum", "CartPole", "Acrobot"]),
-    algorithm=st.sampled_from(sorted(ALGORITHMS)),
+    name=st.sampled_from(sorted(KERNELS)),
     readings=st.sampled_from(["corrected", "printed"]),
     options=shapes,
     unit=st.sampled_from(["steps", "outer_iterations", "episodes"]),
@@ -219,7 +240,7 @@ def run(
 )
 def test_any_composition_is_the_references(
     task: str,
-    algorithm: str,
+    name: str,
     readings: str,
     options: dict[str, Any],
     unit: str,
@@ -228,10 +249,11 @@ def test_any_composition_is_the_references(
     probe: Probe | None,
     scaled: bool,
 ) -> None:
-    inner = reference.ALGORITHMS[algorithm].direction is not None and options["inner_iterations"] > 0
+    algorithm, more = KERNELS[name]
+    inner = ALGORITHMS[algorithm].options["estimator"] != "none" and options["inner_iterations"] > 0
     assume(options["anchor_step"] or inner)
     program, before, after, log, numbers, index = run(
-        task, algorithm, {**options, "readings": readings}, unit, lanes, seed, probe, scaled=scaled
+        task, algorithm, {"readings": readings, **options, **more}, unit, lanes, seed, probe, scaled=scaled
     )
     active = np.flatnonzero(before.active)
     compared = 0
@@ -246,6 +268,36 @@ def test_any_composition_is_the_references(
     assert not np.asarray(log.flags)[idle].any()
     assert np.isnan(np.asarray(log.loss)[idle]).all()
     assert probe is None or all(np.isnan(vectors[idle]).all() for vectors in log.probed)
+
+
+@pytest.mark.parametrize("name", ["dqn-adam", "srg-dqn", "dqn-storm", "storm-inner", "svr-dqn"])
+@pytest.mark.parametrize("target", ["current", "hard"])
+def test_each_of_several_is_the_references_on_its_own_batch(name: str, target: str) -> None:
+    algorithm, more = KERNELS[name]
+    options: dict[str, Any] = dict(learning_frequency=4, learning_starts=16, batch_size=9, replay_capacity=40)
+    schedule: dict[str, Any] = dict(outer_iterations=120, schedule="linear", target=target, target_period=2)
+    program = native("CartPole", algorithm, gradient_steps=3, **options, **schedule, **more)
+    rng, index = np.random.default_rng(0), 10
+    before = random_lanes(program, rng, 9, index)
+    numbers = numbers_for(program, rng, 9)
+    numbers["eta"] = np.float32(0.05) * numbers["eta"]  # so that nobody explodes
+    after, _ = program.segment(before, index, 1, numbers)
+    for lane in range(9):
+        configuration = program.configuration.with_options({name: float(v[lane]) for name, v in numbers.items()})
+        start, end = learned(before, lane), learned(after, lane)
+        state = reference.State(start.theta, start.first, start.second, start.updates, start.target, start.iterations)
+        memory, way = start.before, 0.0
+        for update in range(3):
+            data, picks = served(program, after, lane, index, update)
+            progress = state.iterations / 120
+            new, memory, _ = expected_iteration(configuration, program.sizes, state, memory, data, picks, progress)
+            way += float(np.linalg.norm(new.theta - state.theta))
+            state = new
+        assert end.iterations == start.iterations + 3 == state.iterations
+        assert end.updates == state.adam_count
+        o = options_of(configuration, program.sizes)
+        if reference.smallest_preactivation(o, [start.theta, state.theta], data) > 1e-3 and way < 10:
+            assert np.linalg.norm(end.theta - state.theta) < 5 * CLOSE * way
 
 
 def test_the_deepest_perceptron_is_the_references() -> None:

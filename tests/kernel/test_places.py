@@ -25,6 +25,7 @@ ODD: dict[str, Any] = dict(batch_size=33, hidden=(9, 3), inner_batch=2, target="
         ("CartPole", "srg-dqn", ODD),
         ("MountainCar", "svr-dqn", ODD),
         ("Pendulum", "dqn-adam-repeated", ODD),
+        ("CartPole", "dqn-storm", dict(gradient_steps=3, target="hard", target_period=5)),
     ],
 )
 def test_places_do_not_matter(task: str, algorithm: str, options: dict[str, Any]) -> None:

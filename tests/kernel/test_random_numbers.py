@@ -20,13 +20,13 @@ LANES, BLOCK, ACTIONS = 11, 16, 12
 LAST = 2**31 // BLOCK - 2  # about the last block that 32-bit counters of steps allow
 
 
-def pendulum() -> Native:
-    return native("Pendulum", hidden=(3,), learning_frequency=BLOCK, epsilon_start=1.0, epsilon_end=1.0)
+def pendulum(**options: Any) -> Native:
+    return native("Pendulum", hidden=(3,), learning_frequency=BLOCK, epsilon_start=1.0, epsilon_end=1.0, **options)
 
 
-def drawn(lanes: Lane, index: int) -> random_words.Words:
+def drawn(lanes: Lane, index: int, **which: int) -> random_words.Words:
     """The words of every lane's block."""
-    each = [random_words.of_block(key, index, block=BLOCK, rows=32, picks=16) for key in words_of(lanes)]
+    each = [random_words.of_block(key, index, block=BLOCK, rows=32, picks=16, **which) for key in words_of(lanes)]
     return random_words.Words(*map(np.stack, zip(*each, strict=True)))
 
 
@@ -35,18 +35,19 @@ def written(program: Native, after: Lane, index: int) -> np.ndarray:
     return np.asarray(after.ring)[:, begin : begin + BLOCK]
 
 
-def test_the_words_of_the_tests_are_those_of_jax() -> None:
+@pytest.mark.parametrize(("update", "updates"), [(0, 1), (0, 3), (2, 3)])
+def test_the_words_of_the_tests_are_those_of_jax(update: int, updates: int) -> None:
     """The same blocks, from the package and from the formulas by which these tests know what is drawn."""
-    program, indices = pendulum(), [0, 1, 77, LAST]
+    program, indices = pendulum(gradient_steps=updates), [0, 1, 77, LAST]
     lanes = random_lanes(program, np.random.default_rng(0), 3)
     draw = jax.vmap(
         lambda key, index: draw_block(program.configuration, key, index, actions=ACTIONS, rows=program.rows), (0, None)
     )
     draws = jax.jit(jax.vmap(draw, (None, 0)))(lanes.key, jnp.array(indices))
     for place, index in enumerate(indices):
-        words = drawn(lanes, index)
-        np.testing.assert_array_equal(draws.batches.batch[place, :, 0], words.batch)
-        np.testing.assert_array_equal(draws.batches.picks[place, :, 0, :, 0], words.picks)
+        words = drawn(lanes, index, update=update, updates=updates)
+        np.testing.assert_array_equal(draws.batches.batch[place, :, update], words.batch)
+        np.testing.assert_array_equal(draws.batches.picks[place, :, update, :, 0], words.picks)
         np.testing.assert_array_equal(jax.random.key_data(draws.episode[place]), words.episode)
         np.testing.assert_array_equal(draws.action[place], words.action % ACTIONS)
         np.testing.assert_array_equal(draws.explore[place], (words.explore >> 8) * 2.0**-24)

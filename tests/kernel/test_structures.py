@@ -34,7 +34,7 @@ def fields_in_c(structure: str) -> list[tuple[str, object]]:
     return fields
 
 
-@pytest.mark.parametrize("structure", ["Task", "Shape", "Numbers", "Limits", "Tree", "Lanes", "Log"])
+@pytest.mark.parametrize("structure", ["Task", "Shape", "Numbers", "Limits", "Tree", "Lanes", "LearnerState", "Log"])
 def test_fields_are_mirrored_in_order(structure: str) -> None:
     mirrored = [
         (name, getattr(kind, "_type_", kind) if issubclass(kind, ctypes.Array) else kind)
@@ -49,17 +49,18 @@ def test_fields_are_mirrored_in_order(structure: str) -> None:
         (structures.TASKS, "MOUNTAIN_CAR, PENDULUM, CART_POLE, ACROBOT"),
         (structures._REWARDS, "RAW, HEIGHT, DISTANCE, POSITION_AND_ANGLE, UPRIGHT_COSINE"),
         (structures._TARGETS, "TARGET_CURRENT, TARGET_OUTER, TARGET_HARD, TARGET_POLYAK"),
-        (structures.ESTIMATORS, "NONE, SGD, FULL, SVRG, SRG"),
+        (structures.ESTIMATORS, "NONE, SGD, FULL, SVRG, SRG, STORM, STORM_INNER"),
         (structures._SCHEDULES, "CONSTANT, LINEAR, COSINE"),
     ],
 )
 def test_names_stand_where_the_kernels_enumerations_have_them(names: tuple[str, ...], enumeration: str) -> None:
     assert f"enum {{ {enumeration} }};" in SETTINGS
     plain = [name.removeprefix("TARGET_").replace("_", "") for name in enumeration.split(", ")]
-    assert [name.replace("-", "").upper() for name in names] == plain
+    assert [re.sub("[-_]", "", name).upper() for name in names] == plain
 
 
 def test_sizes_that_are_fixed_agree() -> None:
     assert f"#define MOST_LAYERS {structures.MOST_LAYERS}\n" in SETTINGS
+    assert f"#define LEARNER_TREES {structures.LEARNER_TREES}\n" in SETTINGS
     vectors = (Path(build.__file__).parent / "c" / "vectors.h").read_text(encoding="utf-8")
     assert f"#define TEAM {structures.TEAM} " in vectors

@@ -73,6 +73,31 @@ def test_so_is_what_surrounds_it(surroundings: KernelConditions, reason: str) ->
         kernel_of(configure("CartPole", kernel="native"), surroundings)
 
 
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize(
+    ("estimator", "numbers", "kernel"),
+    [
+        ("storm", dict(a=0.2, reset=0.0), "native"),
+        ("storm_inner", dict(a=0.2), "native"),
+        ("storm", dict(a=0.2), "xla"),
+        ("storm", dict(a=0.2, reset=0.0, invented=1.0), "xla"),
+        ("storm_inner", dict(a=0.2, reset=0.0), "xla"),
+        ("srg", dict(a=0.2), "xla"),
+        ("mars", dict(mars_gamma=0.025), "xla"),
+    ],
+)
+def test_only_the_numbers_that_the_kernel_has_of_an_estimator_are_supported(
+    estimator: str, numbers: dict[str, float], kernel: str, on_host: bool
+) -> None:
+    default = Configuration()
+    inner = dataclasses.replace(default.estimator, estimator=estimator, own=tuple(numbers.items()))
+    configuration = dataclasses.replace(default, estimator=inner)
+    assert decided(configuration, "auto", on_host=on_host) == kernel
+    if kernel == "xla":
+        with pytest.raises(InputError, match=r"has other numbers|has no estimator"):
+            decided(configuration, "native", on_host=on_host)
+
+
 # An option, or a value of one, that is added tomorrow
 
 

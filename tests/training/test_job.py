@@ -32,6 +32,15 @@ CASES: dict[str, dict[str, Any]] = {
     "steps, a target": dict(rounds=9, steps=200, target="hard", target_period=3, evaluation_interval=64),
     "episodes on several chunks": dict(rounds=10, episodes=14, evaluation_interval=60),
     "outer iterations, normalised": dict(rounds=3, outer_iterations=9, normalise_observations=True),
+    "STORM, several to a block": dict(
+        algorithm="dqn-storm",
+        rounds=9,
+        steps=200,
+        gradient_steps=3,
+        target="hard",
+        target_period=4,
+        evaluation_interval=64,
+    ),
     "scaled": dict(rounds=9, steps=200, scale_observations=True, evaluation_interval=64),
     "divergence on several chunks": dict(rounds=12, steps=250, eta=0.3, time_limit=None, evaluation_interval=96),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from srgdqn.config import Configuration
 from srgdqn.tasks.shaping import DYNAMICS, TORQUES
 
 MOST_LAYERS = 8
+LEARNER_TREES = 6  # as many as `learner_trees` gives
 TEAM = 8  # rounds side by side in the processor's vectors
 
 Values = tuple[Any, ...] | None  # of an option, that are implemented; None: any
@@ -20,9 +22,13 @@ Values = tuple[Any, ...] | None  # of an option, that are implemented; None: any
 TASKS = ("MountainCar", "Pendulum", "CartPole", "Acrobot")
 _REWARDS = ("raw", "height", "distance", "position-and-angle", "upright-cosine")
 _TARGETS = ("current", "outer", "hard", "polyak")
-ESTIMATORS = ("none", "sgd", "full", "svrg", "srg")
+ESTIMATORS = ("none", "sgd", "full", "svrg", "srg", "storm", "storm_inner")
 _SCHEDULES = ("constant", "linear", "cosine")
 _OFF_ON = (False, True)
+
+
+# The numbers that these estimators have of their own; the others have none.
+OWN_NUMBERS = {"storm": ("a", "reset"), "storm_inner": ("a",)}
 
 
 def any_value(names: str) -> dict[str, Values]:
@@ -53,7 +59,7 @@ class Shape(ctypes.Structure):
         *_fields(_INT, "target mask_terminal huber"),
         *_fields(_INT, "estimator inner_iterations inner_batch anchor_step"),
         *_fields(_INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"),
-        *_fields(_INT, "rows matched_steps shared block slots capacity newest"),
+        *_fields(_INT, "rows matched_steps shared block gradient_steps slots capacity newest"),
     ]
 
 
@@ -63,7 +69,7 @@ class Numbers(ctypes.Structure):
     _fields_ = _fields(
         _FLOAT,
         "reward_scale epsilon_start epsilon_end epsilon_fraction gamma target_period target_tau huber_delta "
-        "coefficient eta alpha beta1 beta2 adam_epsilon clip_norm schedule_end",
+        "coefficient eta alpha beta1 beta2 adam_epsilon clip_norm schedule_end a reset",
     )
 
 
@@ -84,7 +90,7 @@ class Lanes(ctypes.Structure):
 
     _fields_ = [
         *_fields(_POINTER, "key state observation ring"),
-        *_fields(Tree, "parameters first_moment second_moment target"),
+        ("learner", Tree * LEARNER_TREES),
         *_fields(_POINTER, "episode_steps updates iterations episodes diverged_at active mean deviation"),
     ]
 
@@ -93,7 +99,7 @@ class LearnerState(ctypes.Structure):
     """The learner of one round."""
 
     _fields_ = [
-        *_fields(Tree, "parameters first_moment second_moment target"),
+        ("learner", Tree * LEARNER_TREES),
         *_fields(_POINTER, "updates iterations mean deviation"),
     ]
 
@@ -125,6 +131,7 @@ _LEARNER_FIELDS: dict[str, tuple[str, Values]] = {
 }
 _LOOP_FIELDS: dict[str, tuple[str, Values]] = {
     "block": ("learning_frequency", None),
+    "gradient_steps": ("gradient_steps", None),
     "capacity": ("replay_capacity", None),
     "newest": ("sampling", ("with-replacement", "newest")),
 }
@@ -132,7 +139,8 @@ _LOOP_FIELDS: dict[str, tuple[str, Values]] = {
 # All options that the kernel implements as a learner, and their values. Any other must be at its default.
 LEARNER: dict[str, Values] = {
     **dict(_LEARNER_FIELDS.values()),
-    **{name: None for name, _ in Numbers._fields_},  # `Shape.clips` says whether there is a clip_norm
+    # `Shape.clips` says whether there is a clip_norm. Estimators' own numbers are no options by themselves.
+    **{name: None for name, _ in Numbers._fields_ if name not in itertools.chain(*OWN_NUMBERS.values())},
     **any_value("hidden batch_size"),  # `Shape.layers`, `widths` and `rows`
     "single_step_matches": ("nothing", "length", "queries"),  # `Shape.matched_steps` and `rows`
     # What the C code does by itself; no field carries these.
@@ -211,3 +219,16 @@ def pointer(array: Any, dtype: Any) -> Any:
 def tree(leaves: Iterable[np.ndarray]) -> Tree:
     """The addresses of a perceptron's arrays."""
     return Tree((_POINTER * (2 * MOST_LAYERS))(*(pointer(leaf, np.float32) for leaf in leaves)))
+
+
+def learner_trees(learner: Any) -> tuple[Any, ...]:
+    """A learner's parameters, Adam's moments, a target network's parameters and STORM's memory, in the kernel's order;
+    None for what it does not have.
+    """
+    memory = (None, None) if learner.memory is None else learner.memory
+    return learner.parameters, learner.adam.first, learner.adam.second, learner.target, *memory
+
+
+def tree_addresses(trees: Iterable[Iterable[np.ndarray]]) -> Any:
+    """The addresses of the arrays of a learner's trees."""
+    return (Tree * LEARNER_TREES)(*map(tree, trees))

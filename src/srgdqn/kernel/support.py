@@ -15,6 +15,7 @@ from srgdqn.kernel.structures import (
     LEARNER,
     LOOP,
     MOST_LAYERS,
+    OWN_NUMBERS,
     TASKS,
     TEAM,
     Values,
@@ -113,8 +114,11 @@ def _unsupported(configuration: Configuration, supported: Mapping[str, Values]) 
     """Options with unsupported values. Of an option that `supported` does not name, only the default is supported."""
     for settings in (getattr(configuration, section) for section in sections()):
         default = type(settings)()
-        for name in (field.name for field in dataclasses.fields(settings)):
+        for name in (field.name for field in dataclasses.fields(settings) if not field.metadata.get("own")):
             value = getattr(settings, name)
             values = supported.get(name, (getattr(default, name),))
             if values is not None and value not in values:
                 yield f"it has no {name} = {value!r}, only {', '.join(map(repr, values))}"
+    inner = configuration.estimator
+    for name in sorted(dict(inner.own).keys() ^ set(OWN_NUMBERS.get(inner.estimator, ()))):
+        yield f"its estimator {inner.estimator!r} has other numbers ({name})"

@@ -114,10 +114,7 @@ def _addresses(lanes: Lane, keys: np.ndarray) -> structures.Lanes:
         floats(situation.state),
         floats(situation.observation),
         floats(lanes.ring),
-        *(
-            structures.tree(jax.tree.leaves(each))
-            for each in (learner.parameters, learner.adam.first, learner.adam.second, learner.target)
-        ),
+        structures.tree_addresses(map(jax.tree.leaves, structures.learner_trees(learner))),
         counts(situation.episode_steps),
         counts(learner.adam.updates),
         counts(learner.iterations),

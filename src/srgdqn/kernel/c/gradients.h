@@ -52,7 +52,7 @@ INLINE vector largest(const vector *q, int actions)
 }
 
 /* The slopes of the losses, each times `scale`, as deltas of the last layer; adds to what is seen. */
-static void output_deltas(const Loss *loss, const Batch *batch, int first, int count, float scale, const vector *q,
+INLINE void output_deltas(const Loss *loss, const Batch *batch, int first, int count, float scale, const vector *q,
                           int actions, vector *delta, Seen *seen)
 {
     const int each = batch->rows_each;
@@ -71,15 +71,23 @@ static void output_deltas(const Loss *loss, const Batch *batch, int first, int c
     }
 }
 
-/* Factors of the gradients at θ of `count` transitions from number `first` on, each times `scale`. */
-APART void query(const Network *network, const Loss *loss, const vector *theta, const Batch *batch, int first,
-                  int count, float scale, Factors *out, Seen *seen)
+/* A forward pass over `count` transitions from number `first` on, and the deltas of the last layer. */
+INLINE void predict(const Network *network, const Loss *loss, const vector *theta, const Batch *batch, int first,
+                    int count, float scale, Factors *out, Seen *seen)
 {
     const int each = batch->rows_each, last = network->depth - 1;
     out->rows_each = each;
     out->rows.observations = batch->observations + (size_t)first * each * observation_size(network);
     forward(network, theta, &out->rows, count * each);
     output_deltas(loss, batch, first, count, scale, out->rows.q, action_count(network), out->deltas[last], seen);
+}
+
+/* Factors of the gradients at θ of `count` transitions from number `first` on, each times `scale`. */
+APART void query(const Network *network, const Loss *loss, const vector *theta, const Batch *batch, int first,
+                  int count, float scale, Factors *out, Seen *seen)
+{
+    const int each = batch->rows_each, last = network->depth - 1;
+    predict(network, loss, theta, batch, first, count, scale, out, seen);
     for (int l = last; l > 0; l--) {
         const Layer *layer = &network->layers[l];
         Product product = {
@@ -141,6 +149,21 @@ static Seen mean_gradient(const Network *network, const Loss *loss, const vector
         seen = (Seen){averaged(seen.loss), averaged(seen.max_q)};
     }
     return seen;
+}
+
+/* The losses and the largest Q-values of the first `count` transitions of a batch, without their gradients. */
+APART Seen look_at(const Network *network, const Loss *loss, const vector *theta, const Batch *batch, int count,
+                   Factors *room)
+{
+    Seen seen = {{0}, {0}};
+    for (int first = 0; first < count; first += AT_ONCE) {
+        const int some = count - first < AT_ONCE ? count - first : AT_ONCE;
+        Seen part = {{0}, {0}};
+        predict(network, loss, theta, batch, first, some, 1.0f / count, room, &part);
+        seen.loss += part.loss;
+        seen.max_q += part.max_q;
+    }
+    return network->shared ? (Seen){averaged(seen.loss), averaged(seen.max_q)} : seen;
 }
 
 /* The targets y of a batch under parameters that stand still, from rows of S'. */

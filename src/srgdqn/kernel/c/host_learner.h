@@ -23,8 +23,8 @@ static void take_host_learner(HostLearner *host, Arena *arena)
 {
     const Network *network = &host->network;
     host->work = take_workspace(arena, network, &host->shape);
-    host->learner = take_learner(arena, network);
-    host->saved = take_learner(arena, network);
+    host->learner = take_learner(arena, network, &host->shape);
+    host->saved = take_learner(arena, network, &host->shape);
     host->acting = take_activations(arena, network, 1);
     host->scale = take_scale(arena, network);
     host->observation = take_vectors(arena, observation_size(network));
@@ -58,11 +58,8 @@ static void move_state(HostLearner *host, const LearnerState *state, int into)
 {
     const Network *network = &host->network;
     Learner *learner = &host->learner;
-    const Tree *trees[] = {&state->parameters, &state->first_moment, &state->second_moment, &state->target};
-    vector *arrays[] = {learner->theta, learner->moments.first, learner->moments.second, learner->target};
-    for (int tree = 0; tree < 3 + has_target_network(&host->shape); tree++)
-        for (int place = 0; place < (into ? TEAM : 1); place++)
-            move_parameters(network, trees[tree], 0, arrays[tree], place, into);
+    for (int place = 0; place < (into ? TEAM : 1); place++)
+        move_learner(network, state->learner, 0, learner, place, into);
     for (int place = 0; into && place < TEAM; place++)
         read_scale(&host->scale, state->mean, state->deviation, 0, observation_size(network), place);
     if (into) {
@@ -133,23 +130,23 @@ static int learn_from(HostLearner *host, const float *rows, const int32_t *picks
 {
     const Shape *shape = &host->shape;
     Workspace *work = &host->work;
-    const int size = host->network.size, with_target = has_target_network(shape);
+    const int size = host->network.size;
     read_batch(host, rows);
     if (host->scale.on)
         scale_batch(&host->scale, &host->network, work, shape->rows);
     if (shape->target != TARGET_CURRENT)
-        freeze_targets(&host->network, with_target ? host->learner.target : host->learner.theta,
+        freeze_targets(&host->network, has_target_network(shape) ? host->learner.target : host->learner.theta,
                        work->next_observations, &work->batch, shape->rows, &work->targets);
     if (has_picks(shape))
         read_picks(host, picks);
-    copy_learner(&host->saved, &host->learner, size, with_target);
+    copy_learner(&host->saved, &host->learner, size);
     const Diagnostics d = outer_iteration(shape, &host->numbers, &host->network, host->saved.theta,
                                           &host->learner, work, every(progress));
     const float values[] = {d.loss[0], d.max_q[0], d.delta_norm[0], d.theta_norm[0]};
     memcpy(diagnostics, values, sizeof values);
     const int good = isfinite(values[2]) && isfinite(values[3]);
     if (!good)
-        copy_learner(&host->learner, &host->saved, size, with_target);
+        copy_learner(&host->learner, &host->saved, size);
     return good;
 }
 

@@ -41,7 +41,8 @@ static void run_team(Team *team, int32_t first, int32_t blocks)
         const int learns = index >= limits->first_learning && index < limits->last_block;
         for (int member = 0; member < team->members; member++) {
             const uint32_t *key = team->lanes->key + 2 * team->lane[member];
-            random_words(fold_in((Key){key[0], key[1]}, (uint32_t)index * 3), team->words[member], team->word_count);
+            team->key[member] = fold_in((Key){key[0], key[1]}, (uint32_t)index * 3);
+            draw_words(team, member, 0);
             if (learns)
                 choose_batch(team, member, index);
         }

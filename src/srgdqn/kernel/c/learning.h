@@ -1,4 +1,4 @@
-/* The outer iteration at the end of a block; undone for members whose numbers are no longer finite. */
+/* The outer iterations at the end of a block; undone for members whose numbers are no longer finite. */
 
 #ifndef LEARNING_H
 #define LEARNING_H
@@ -10,11 +10,10 @@ static void undo(Team *team, mask good)
 {
     Learner *now = &team->learner;
     const Learner *saved = &team->saved;
-    vector *changed[] = {now->theta, now->moments.first, now->moments.second, now->target};
-    const vector *before[] = {saved->theta, saved->moments.first, saved->moments.second, saved->target};
-    for (int array = 0; array < 4; array++)
-        for (int i = 0; i < team->network.size; i++)
-            changed[array][i] = choose(good, changed[array][i], before[array][i]);
+    const LearnerArrays changed = arrays_of(now), before = arrays_of(saved);
+    for (int array = 0; array < LEARNER_TREES; array++)
+        for (int i = 0; changed.at[array] && i < team->network.size; i++)
+            changed.at[array][i] = choose(good, changed.at[array][i], before.at[array][i]);
     now->moments.updates = (good & now->moments.updates) | (~good & saved->moments.updates);
     now->iterations = (good & now->iterations) | (~good & saved->iterations);
 }
@@ -30,8 +29,8 @@ static void log_first_layer(const Network *network, const vector *values, int me
 
 INLINE mask is_finite(vector v) { return v - v == 0; }
 
-/* One outer iteration of every active member. */
-static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
+/* One outer iteration of every active member, whose D has been chosen; and the choice of the next, if there is one. */
+APART void learn_once(Team *team, int32_t index, int update, int32_t entry, int32_t entries)
 {
     const Shape *shape = team->shape;
     Workspace *work = &team->work;
@@ -47,7 +46,11 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
     if (has_picks(shape))
         for (int member = 0; member < team->members; member++)
             draw_picks(team, member);
-    copy_learner(&team->saved, &team->learner, team->network.size, has_target_network(shape));
+    for (int member = 0; update + 1 < shape->gradient_steps && member < team->members; member++) {
+        draw_words(team, member, update + 1);
+        choose_batch(team, member, index);
+    }
+    copy_learner(&team->saved, &team->learner, team->network.size);
     vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
     Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->saved.theta, &team->learner, work, share);
     const mask good = active & is_finite(d.delta_norm) & is_finite(d.theta_norm);
@@ -69,6 +72,13 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
             team->lanes->diverged_at[team->lane[member]] = (int32_t)steps;
     }
     team->active &= good;
+}
+
+/* The outer iterations after a block. A member that one of them takes out of numbers makes no other. */
+static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
+{
+    for (int update = 0; update < team->shape->gradient_steps && any(team->active); update++)
+        learn_once(team, index, update, entry, entries);
 }
 
 #endif

@@ -96,12 +96,15 @@ static void scale_batch(const Scale *scale, const Network *network, const Worksp
         scale_rows(scale, work->next_observations, work->next_observations, rows, size);
 }
 
-static Learner take_learner(Arena *arena, const Network *network)
+static Learner take_learner(Arena *arena, const Network *network, const Shape *shape)
 {
+    const size_t size = network->size;
     return (Learner){
-        .theta = take_vectors(arena, network->size),
-        .target = take_vectors(arena, network->size),
-        .moments = {.first = take_vectors(arena, network->size), .second = take_vectors(arena, network->size)},
+        .theta = take_vectors(arena, size),
+        .target = has_target_network(shape) ? take_vectors(arena, size) : NULL,
+        .theta_before = is_per_batch(shape) ? take_vectors(arena, size) : NULL,
+        .delta_before = is_per_batch(shape) ? take_vectors(arena, size) : NULL,
+        .moments = {.first = take_vectors(arena, size), .second = take_vectors(arena, size)},
     };
 }
 

@@ -37,11 +37,11 @@ INLINE Key threefry(Key key, uint32_t a, uint32_t b)
 /* jax.random.fold_in */
 INLINE Key fold_in(Key key, uint32_t data) { return threefry(key, 0, data); }
 
-/* jax.random.bits, for fewer than 2³² words */
-static void random_words(Key key, uint32_t *words, size_t count)
+/* Some of what jax.random.bits gives for fewer than 2³² words: those from number `first` on. */
+static void random_words(Key key, uint32_t first, uint32_t *words, uint32_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        Key pair = threefry(key, 0, (uint32_t)i);
+    for (uint32_t i = 0; i < count; i++) {
+        Key pair = threefry(key, 0, first + i);
         words[i] = pair.a ^ pair.b;
     }
 }
@@ -50,7 +50,7 @@ static void random_words(Key key, uint32_t *words, size_t count)
 static void uniform(Key key, float *out, int count, float low, float high)
 {
     uint32_t words[4];
-    random_words(key, words, count);
+    random_words(key, 0, words, count);
     for (int i = 0; i < count; i++) {
         uint32_t bits = words[i] >> 9 | 0x3F800000;
         float number;

@@ -10,7 +10,7 @@
 enum { MOUNTAIN_CAR, PENDULUM, CART_POLE, ACROBOT };
 enum { RAW, HEIGHT, DISTANCE, POSITION_AND_ANGLE, UPRIGHT_COSINE };
 enum { TARGET_CURRENT, TARGET_OUTER, TARGET_HARD, TARGET_POLYAK };
-enum { NONE, SGD, FULL, SVRG, SRG };
+enum { NONE, SGD, FULL, SVRG, SRG, STORM, STORM_INNER };
 enum { CONSTANT, LINEAR, COSINE };
 enum { STEPS, OUTER_ITERATIONS, EPISODES };
 
@@ -27,13 +27,13 @@ typedef struct {
     int32_t estimator, inner_iterations, inner_batch, anchor_step;
     int32_t adam_steps, adam_process, adam_takes_gradient, adam_from_previous, adam_norm, clips, schedule;
     int32_t rows, matched_steps, shared; /* shared: the places of a vector are one round, and have a share of D each */
-    int32_t block, slots, capacity, newest;
+    int32_t block, gradient_steps, slots, capacity, newest;
 } Shape;
 
 /* Options that are numbers: of each lane here, of eight rounds at once in `optimiser.h`. */
 #define NUMBER_NAMES \
     reward_scale, epsilon_start, epsilon_end, epsilon_fraction, gamma, target_period, target_tau, huber_delta, \
-        coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end
+        coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end, a, reset
 
 typedef struct {
     float NUMBER_NAMES;
@@ -50,11 +50,15 @@ typedef struct {
     float *leaves[2 * MOST_LAYERS];
 } Tree;
 
+/* A learner's: θ, Adam's first and second moment, a target network's θ, and the θ and Δ that STORM remembers. Of the
+ * last three, those that the configuration does not use are never looked at. */
+#define LEARNER_TREES 6
+
 /* Arrays with an axis of lanes first. */
 typedef struct {
     const uint32_t *key;
     float *state, *observation, *ring;
-    Tree parameters, first_moment, second_moment, target;
+    Tree learner[LEARNER_TREES];
     int32_t *episode_steps, *updates, *iterations, *episodes, *diverged_at;
     uint8_t *active;
     const float *mean, *deviation; /* that observations are scaled with; NULL where they are not */
@@ -62,7 +66,7 @@ typedef struct {
 
 /* The learner of one round. */
 typedef struct {
-    Tree parameters, first_moment, second_moment, target;
+    Tree learner[LEARNER_TREES];
     int32_t *updates, *iterations;
     const float *mean, *deviation; /* as of lanes; they are never copied out */
 } LearnerState;

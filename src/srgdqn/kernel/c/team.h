@@ -20,12 +20,21 @@ typedef struct {
     Activations acting;
     Scale scale;
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
-    uint32_t *words[TEAM]; /* the block's random words */
+    Key key[TEAM];         /* of the block */
+    uint32_t *words[TEAM]; /* for its steps, and for its D and picks, those of one outer iteration */
     const float **drawn[TEAM]; /* the rows of D in the ring */
-    size_t word_count;
     int members, lane[TEAM]; /* places beyond the members are idle, and nothing comes of what is computed there */
     mask occupied, active, episodes, episode_steps;
 } Team;
+
+/* The words that a block's steps use, which come first. */
+INLINE size_t step_words(const Shape *shape) { return 4 * (size_t)shape->block; }
+
+/* The transitions picked from D in an outer iteration. */
+INLINE size_t picked(const Shape *shape)
+{
+    return has_picks(shape) ? (size_t)shape->inner_iterations * shape->inner_batch : 0;
+}
 
 static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, const Lanes *lanes, const Log *log)
 {
@@ -33,15 +42,13 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
     const Network *network = &team.network;
     team.work = take_workspace(arena, network, shape);
     team.work.keeps_gradient |= log->first_gradient != NULL;
-    team.learner = take_learner(arena, network);
-    team.saved = take_learner(arena, network);
+    team.learner = take_learner(arena, network, shape);
+    team.saved = take_learner(arena, network, shape);
     team.acting = take_activations(arena, network, 1);
     team.scale = take_scale(arena, network);
-    team.word_count = 4 * (size_t)shape->block + shape->rows;
-    if (has_picks(shape)) /* they come last, so that whoever needs none draws the same words before them */
-        team.word_count += (size_t)shape->inner_iterations * shape->inner_batch;
+    const size_t words = step_words(shape) + shape->rows + picked(shape);
     for (int i = 0; i < TEAM; i++) {
-        team.words[i] = take(arena, team.word_count * sizeof(uint32_t));
+        team.words[i] = take(arena, words * sizeof(uint32_t));
         team.drawn[i] = take(arena, shape->rows * sizeof(float *));
     }
     return team;
@@ -79,11 +86,7 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
     }
     for (int member = 0; member < team->members; member++) {
         const int lane = team->lane[member] = lanes[member];
-        move_parameters(&team->network, &from->parameters, lane, team->learner.theta, member, 1);
-        move_parameters(&team->network, &from->first_moment, lane, team->learner.moments.first, member, 1);
-        move_parameters(&team->network, &from->second_moment, lane, team->learner.moments.second, member, 1);
-        if (has_target_network(team->shape))
-            move_parameters(&team->network, &from->target, lane, team->learner.target, member, 1);
+        move_learner(&team->network, from->learner, lane, &team->learner, member, 1);
         team->learner.moments.updates[member] = from->updates[lane];
         team->learner.iterations[member] = from->iterations[lane];
         team->episodes[member] = from->episodes[lane];
@@ -109,11 +112,7 @@ static void dismiss(Team *team)
             to->state[(size_t)lane * numbers_in_state + i] = team->state[i][member];
         for (int i = 0; i < size; i++)
             to->observation[(size_t)lane * size + i] = team->observation[i][member];
-        move_parameters(&team->network, &to->parameters, lane, team->learner.theta, member, 0);
-        move_parameters(&team->network, &to->first_moment, lane, team->learner.moments.first, member, 0);
-        move_parameters(&team->network, &to->second_moment, lane, team->learner.moments.second, member, 0);
-        if (has_target_network(team->shape))
-            move_parameters(&team->network, &to->target, lane, team->learner.target, member, 0);
+        move_learner(&team->network, to->learner, lane, &team->learner, member, 0);
         to->updates[lane] = team->learner.moments.updates[member];
         to->iterations[lane] = team->learner.iterations[member];
         to->episodes[lane] = team->episodes[member];

@@ -83,9 +83,8 @@ class KernelLearner:
     """In the kernel, without a dispatch to a device: for a perceptron it takes less time than that would."""
 
     def __init__(self, configuration: Configuration, state: LearnerState) -> None:
-        leaves, self._form = jax.tree.flatten(state.parameters)
-        self._shapes = [leaf.shape for leaf in leaves]
-        widths = [self._shapes[0][0], *(shape[0] for shape in self._shapes[1::2])]
+        shapes = [leaf.shape for leaf in jax.tree.leaves(state.parameters)]
+        widths = [shapes[0][0], *(shape[0] for shape in shapes[1::2])]
         shape = structures.shape_of(configuration, widths=widths, rows=batch_rows(configuration))
         self._learner = HostLearner(shape, structures.numbers_of(configuration.numbers(), 1))
         self._like = state
@@ -94,29 +93,26 @@ class KernelLearner:
     @property
     def state(self) -> LearnerState:
         """What has been learnt, copied out of the kernel."""
-        trees = [[np.zeros(shape, np.float32) for shape in self._shapes] for _ in range(4)]
-        counts = np.zeros(2, np.int32)
-        self._learner.move(_learner_arrays(trees, counts, []), into=False)
-        parameters, first, second, target = (jax.tree.unflatten(self._form, tree) for tree in trees)
         like = self._like
-        return like._replace(
-            parameters=parameters,
-            adam=like.adam._replace(first=first, second=second, updates=counts[0]),
-            target=None if like.target is None else target,
-            iterations=counts[1],
+        trees = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), structures.learner_trees(like))
+        counts = np.zeros(2, np.int32)
+        self._learner.move(_addresses(trees, counts, []), into=False)
+        parameters, first, second, target, *memory = trees
+        return LearnerState(
+            parameters,
+            like.adam._replace(first=first, second=second, updates=counts[0]),
+            target,
+            None if like.memory is None else type(like.memory)(*memory),
+            counts[1],
         )
 
     def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
         """Goes on from another state."""
-        target = state.parameters if state.target is None else state.target
-        trees = [
-            [np.array(leaf, np.float32, order="C") for leaf in jax.tree.leaves(tree)]
-            for tree in (state.parameters, state.adam.first, state.adam.second, target)
-        ]
+        trees = jax.tree.map(lambda leaf: np.array(leaf, np.float32, order="C"), structures.learner_trees(state))
         counts = np.array([state.adam.updates, state.iterations], np.int32)
         seen = normaliser.observations
         scale = [np.array(each, np.float32) for each in seen] if isinstance(seen, Scale) else []
-        self._learner.move(_learner_arrays(trees, counts, scale), into=True)
+        self._learner.move(_addresses(trees, counts, scale), into=True)
 
     def learn(
         self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
@@ -149,9 +145,7 @@ class _KernelPolicy:
         return np.array([self.one(row) for row in observations])
 
 
-def _learner_arrays(
-    trees: list[list[np.ndarray]], counts: np.ndarray, scale: list[np.ndarray]
-) -> structures.LearnerState:
-    updates = structures.pointer(counts, np.int32)
+def _addresses(trees: tuple[Any, ...], counts: np.ndarray, scale: list[np.ndarray]) -> structures.LearnerState:
+    learner, updates = structures.tree_addresses(map(jax.tree.leaves, trees)), structures.pointer(counts, np.int32)
     constants = [structures.pointer(each, np.float32) for each in scale] or [None, None]
-    return structures.LearnerState(*map(structures.tree, trees), updates, updates + counts.itemsize, *constants)
+    return structures.LearnerState(learner, updates, updates + counts.itemsize, *constants)
