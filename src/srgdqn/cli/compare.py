@@ -124,8 +124,33 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
         caption=f"{CAPTION}; return and length are the final training episodes', success is greedy, queries and "
         "seconds are per round; (k): only k rounds have such episodes",
     )
+    _print_directions(summaries)
     for note in _notes(summaries, results):
         print(note)
+
+
+def _print_directions(summaries: Sequence[Summary]) -> None:
+    """How far directions were from the gradient, where some run has measured it."""
+    from srgdqn.cli.presentation import CAPTION, print_table, with_interval
+
+    if not any(summary.direction_error.rounds for summary in summaries):
+        return
+    print_table(
+        f"{summaries[0].task}: errors of directions",
+        ("run", "relative error", "over plain batch's", "cosine", "rounds"),
+        [
+            (
+                summary.label,
+                with_interval(summary.direction_error),
+                with_interval(summary.direction_ratio),
+                with_interval(summary.direction_cosine),
+                f"{summary.direction_error.rounds}/{summary.rounds}",
+            )
+            for summary in summaries
+        ],
+        caption=f"{CAPTION}; relative error is ‖Δ - G‖²/‖G‖² in the last fifth of training, and over plain batch's "
+        "below 1 where Δ is nearer to G than the gradient on D",
+    )
 
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
