@@ -73,11 +73,12 @@ DIRECTIONS: Schema = {
     "round": pl.Int32(),  # from 0
     "step": pl.Int64(),  # environment steps trained before the measurement
     # Δ is the estimator's last direction, Δ_M, and G the gradient over the whole replay where Δ was computed. All are
-    # means over draws of D and picks, estimated without bias, so that what is near 0 may come out below.
+    # means over draws of D and picks, estimated without bias, so that what is near 0 may come out below; null where one
+    # of the draws led to numbers that are not finite.
     "squared_norm": pl.Float64(),  # ‖G‖²
     "squared_error": pl.Float64(),  # ‖Δ - G‖²
     "squared_bias": pl.Float64(),  # ‖E(Δ - G)‖²
-    "cosine": pl.Float64(),  # between Δ and G; null where the estimate of ‖G‖² is not positive
+    "cosine": pl.Float64(),  # between Δ and G; null also where the estimate of ‖G‖² is not positive
     # The same of the gradient on D in place of Δ.
     "plain_squared_error": pl.Float64(),
     "plain_squared_bias": pl.Float64(),
@@ -100,7 +101,9 @@ ENDINGS = ("terminated", "truncated", "censored")
 PHASES = ("compile", "train", "evaluate", "checkpoint", "measure")
 
 _VALUES = {"ending": ENDINGS, "phase": PHASES}
-_NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at", "cosine", "plain_cosine"})
+_NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"}) | {
+    name for name in DIRECTIONS if name not in ("round", "step")
+}
 
 
 def names_for(settings: TrainingSettings) -> list[str]:

@@ -49,7 +49,8 @@ Gather = Callable[[np.ndarray], Any]
 class DirectionErrors(NamedTuple):
     """The columns of the table `directions`; means over draws, estimated without bias, so that small ones may be < 0.
 
-    NaN where nothing was measured; a cosine also where the estimate of ‖G‖² is not positive.
+    All NaN where nothing was measured, and infinite where a draw led to numbers that are not finite. A cosine is NaN
+    also where the estimate of ‖G‖² is not positive.
     """
 
     squared_norm: Any  # ‖G‖²
@@ -62,11 +63,6 @@ class DirectionErrors(NamedTuple):
 
 
 NOT_MEASURED = DirectionErrors(*[np.nan] * len(DirectionErrors._fields))
-
-
-def is_measured(errors: DirectionErrors) -> bool:
-    """Whether everything but the cosines is finite."""
-    return all(np.isfinite(value) for name, value in errors._asdict().items() if not name.endswith("cosine"))
 
 
 class Sums(NamedTuple):
@@ -224,6 +220,8 @@ def measure(
 def errors_of(sums: Compared, draws: int) -> DirectionErrors:
     """The estimates, from the sums of so many draws."""
     norm = float(sums.norm) / draws
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(sums)):
+        return DirectionErrors(*[np.inf] * len(DirectionErrors._fields))
     return DirectionErrors(norm, *_errors(sums.estimator, norm, draws), *_errors(sums.plain, norm, draws))
 
 

@@ -16,7 +16,7 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
 from srgdqn.training.budget import Budget
-from srgdqn.training.direction_errors import DirectionErrors, is_measured
+from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.tables import PHASES, Endings, Recorded, Tables, evaluated_at, tables_of
@@ -388,7 +388,7 @@ class Recorder:
         for at, row in evaluated_at(rows, self._rules.block, step, first=unread.directions, before=last):
             unread.measured_at[lane] = at
             errors = DirectionErrors(*(float(rows[name][row, lane]) for name in DirectionErrors._fields))
-            if is_measured(errors):
+            if not np.isnan(errors.squared_norm):
                 measured.append(MeasuredDirection(at, errors))
         return measured
 

@@ -11,7 +11,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, logged_columns, queries_per_iteration
 from srgdqn.tasks import Success, Task
 from srgdqn.training.budget import budget_of
-from srgdqn.training.direction_errors import DirectionErrors, is_measured
+from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
 
 Tables = dict[str, Columns]
@@ -120,12 +120,12 @@ def _evaluation_rows(
 
 
 def _direction_rows(configuration: Configuration, directions: Columns, numbered: list[tuple[int, Recorded]]) -> Columns:
-    """Rows of rounds that were measured, with finite values."""
+    """Rows of rounds that were measured; masked where a value is not finite."""
     rows: list[Columns] = []
     for lane, (number, one) in enumerate(numbered):
         for step, row in evaluated_at(directions, configuration.training.learning_frequency, one.carry.steps):
             errors = DirectionErrors(*(directions[name][row, lane] for name in DirectionErrors._fields))
-            if is_measured(errors):
+            if not np.isnan(errors.squared_norm):
                 values = {name: np.ma.masked_invalid([value]) for name, value in errors._asdict().items()}
                 rows.append({"round": np.array([number], np.int32), "step": np.array([step], np.int64), **values})
     return _stack(rows)
