@@ -244,6 +244,8 @@ class Agent:
         try:
             for segment in segments(round_, halt=halt):
                 recorder.record(segment.log, segment.environments)
+                if segment.directions is not None:
+                    recorder.record_directions(segment.blocks_done, segment.directions, last=segment.last)
                 progress.report(segment.divergence, whole=segment.last)
                 if not logs:
                     recorder.news()  # which nobody reads, and which would grow

@@ -11,6 +11,7 @@ import pytest
 import srgdqn
 from srgdqn.cli import main
 from srgdqn.results.comparison import summarise
+from srgdqn.runs.tables import frame
 from synthetic_runs import synthetic
 
 pytestmark = pytest.mark.usefixtures("wide")
@@ -76,6 +77,23 @@ def test_compare_draws_and_tabulates(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "The runs also differ in gamma: 0.9 (dqn-sgd), 0.5 (srg-dqn)." in shown
     assert "The figure is in comparison.png." in shown
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_shows_errors_of_directions_where_they_were_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured, other = synthetic(rounds=1, steps=2_000), synthetic(algorithm="svr-dqn", rounds=1, steps=2_000)
+    values = dict(squared_norm=2.0, squared_error=1.0, squared_bias=0.1, cosine=0.75)
+    plain = dict(plain_squared_error=4.0, plain_squared_bias=0.0, plain_cosine=0.5)
+    row = {name: [value] for name, value in {"round": 0, "step": 2_000, **values, **plain}.items()}
+    measured.run.tables["directions"] = frame("directions", row)
+    for name, result in (("srg", measured), ("svr", other)):
+        result.save(tmp_path / name)
+    assert main(["compare", "srg", "svr"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["srg-dqn", "0.5", "0.25", "0.75", "1/1"] in rows
+    assert main(["compare", "svr"]) == 0
+    assert "relative error" not in capsys.readouterr().out
 
 
 def test_compare_writes_json_and_the_format_of_the_suffix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from typing import Any
 
@@ -16,6 +17,7 @@ from srgdqn.results.comparison import (
     summarise,
 )
 from srgdqn.results.result import Result
+from srgdqn.runs.tables import frame
 from synthetic_runs import synthetic
 
 
@@ -141,6 +143,34 @@ def test_costs_are_per_round() -> None:
     assert summary.gradient_evaluations == 10_000 // 16 * 97
     assert summary.steps == 50_000
     assert summary.censored == 0 + 1 + 2 + 3 + 4
+
+
+def with_directions(result: Result, rows: list[tuple[int, int, float | None, float, float, float | None]]) -> Result:
+    """With rows of round, step, ‖G‖², ‖Δ - G‖², the plain batch's, and the cosine."""
+    columns = ("round", "step", "squared_norm", "squared_error", "plain_squared_error", "cosine")
+    given = dict(zip(columns, zip(*rows, strict=True), strict=True))
+    others = dict.fromkeys(("squared_bias", "plain_squared_bias", "plain_cosine"), [0.0] * len(rows))
+    tables = {**result.run.tables, "directions": frame("directions", {**given, **others})}
+    return dataclasses.replace(result, run=dataclasses.replace(result.run, tables=tables))
+
+
+def test_errors_of_directions_are_ratios_of_sums_over_the_last_fifth() -> None:
+    """Of the rounds that got there; a round with a measurement that is not finite has no value."""
+    run = synthetic(rounds=4, steps=10_000, diverged={3: 6_000})
+    rows = [
+        (0, 8_000, 9.0, 9.0, 9.0, 0.9),
+        (0, 9_000, 1.0, 2.0, 8.0, 0.2),
+        (0, 10_000, 3.0, 6.0, 2.0, 0.4),
+        (1, 10_000, 2.0, 2.0, 1.0, None),
+        (2, 10_000, None, 2.0, 1.0, 0.5),
+        (3, 6_000, 1.0, 1.0, 1.0, 1.0),
+    ]
+    summary = summarise(with_directions(run, rows))
+    assert (summary.direction_error.rounds, summary.direction_error.mean) == (2, pytest.approx((8 / 4 + 1) / 2))
+    assert (summary.direction_ratio.rounds, summary.direction_ratio.mean) == (3, pytest.approx((8 / 10 + 2 + 2) / 3))
+    assert (summary.direction_cosine.rounds, summary.direction_cosine.mean) == (2, pytest.approx((0.3 + 0.5) / 2))
+    assert summarise(run).direction_error == Spread(0)
+    assert as_table([summary])["direction_ratio"].item() == summary.direction_ratio.mean
 
 
 def test_a_single_round_has_no_spread() -> None:

@@ -167,6 +167,7 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
         + ("not known without --threshold" if threshold is None else f"by a last return of {threshold:g} or more")
         + "; (k): only k rounds have such evaluations",
     )
+    _print_directions(summaries)
     for note in _notes(summaries, results):
         print(note)
 
@@ -189,6 +190,30 @@ def _print_pairs(summaries: Sequence[Summary], pairs: pl.DataFrame) -> None:
         caption="[ , ]: 95 % bootstrap interval, in which rounds are resampled, the same in both runs; not corrected "
         "for the number of pairs. diverged: rounds of the one and of the other, which score the worst that finished in "
         "any run and have not solved the task; –: most of both diverged, or no round has the score",
+    )
+
+
+def _print_directions(summaries: Sequence[Summary]) -> None:
+    """How far directions were from the gradient, where some run has measured it."""
+    from srgdqn.cli.presentation import CAPTION, print_table, with_interval
+
+    if not any(summary.direction_error.rounds for summary in summaries):
+        return
+    print_table(
+        f"{summaries[0].task}: errors of directions",
+        ("run", "relative error", "over plain batch's", "cosine", "rounds"),
+        [
+            (
+                summary.label,
+                with_interval(summary.direction_error),
+                with_interval(summary.direction_ratio),
+                with_interval(summary.direction_cosine),
+                f"{summary.direction_error.rounds}/{summary.rounds}",
+            )
+            for summary in summaries
+        ],
+        caption=f"{CAPTION}; relative error is ‖Δ - G‖²/‖G‖² in the last fifth of training, and over plain batch's "
+        "below 1 where Δ is nearer to G than the gradient on D",
     )
 
 

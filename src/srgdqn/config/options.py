@@ -279,6 +279,8 @@ class TrainingSettings:
     evaluation_limit: int | None = option(None, _COUNT)
     """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of compiled tasks; the time
     limit of a task of your own, or else 1,000)."""
+    direction_errors: bool = False
+    """Measure at every evaluation how far the estimator's last direction is from the gradient over the whole replay."""
 
     @property
     def first_learning_block(self) -> int:

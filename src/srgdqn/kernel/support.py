@@ -33,7 +33,8 @@ _MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 6, 12
 # Options that Python handles around the kernel: the kernel's own name, the parameters at the start, which rounds there
 # are and their random keys, and what is recorded and evaluated when.
 AROUND = any_value(
-    "kernel initialisation rounds seed lanes window evaluation_interval evaluation_episodes evaluation_limit"
+    "kernel initialisation rounds seed lanes window evaluation_interval evaluation_episodes evaluation_limit "
+    "direction_errors"
 )
 # Where the environment runs in Python, also that, the budget, the replay memory and what is drawn from it.
 AROUND_LEARNER: dict[str, Values] = {

@@ -87,6 +87,13 @@ class Summary:
     """Gradient evaluations really done: mean over rounds."""
     seconds: float | None
     """Training seconds per round, as `srgdqn.results.curves` shares them out."""
+    direction_error: Spread = Spread(0)
+    """‖Δ - G‖² over ‖G‖² of the estimator's direction in the last fifth of a round's steps, where it was measured
+    (`direction_errors`), of the rounds that reached the final stretch."""
+    direction_ratio: Spread = Spread(0)
+    """‖Δ - G‖² over the same of the gradient on D: below 1, the estimator is nearer to G."""
+    direction_cosine: Spread = Spread(0)
+    """The cosine between Δ and G."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
@@ -130,6 +137,7 @@ def summarise(result: Result, label: str | None = None, threshold: float | None 
         queries=_mean(rounds["queries"]),
         gradient_evaluations=_mean(rounds["gradient_evaluations"]),
         seconds=training_seconds(result) / rounds.height if rounds.height else None,
+        **_direction_spreads(result, final),
     )
 
 
@@ -317,6 +325,23 @@ def _spread(rows: pl.DataFrame, statistic: pl.Expr) -> Spread:
 
 def _by_round(rows: pl.DataFrame, statistic: pl.Expr) -> dict[int, Any]:
     return dict(rows.group_by("round").agg(statistic.alias("value")).sort("round").iter_rows())
+
+
+def _direction_spreads(result: Result, final: pl.DataFrame) -> dict[str, Spread]:
+    """Ratios are of sums over a round's measurements: single ones may be divided by next to nothing."""
+    steps, reached = result.rounds.select("round", "steps"), final.select("round").unique()
+    rows = result.directions.join(steps, on="round").join(reached, on="round", how="semi")
+    rows = rows.filter(5 * pl.col("step") > 4 * pl.col("steps"))
+
+    def ratio(below: str) -> pl.Expr:
+        whole = pl.all_horizontal(pl.col("squared_error", below).is_not_null().all())
+        return pl.when(whole, pl.col(below).sum() > 0).then(pl.col("squared_error").sum() / pl.col(below).sum())
+
+    return {
+        "direction_error": _spread(rows, ratio("squared_norm")),
+        "direction_ratio": _spread(rows, ratio("plain_squared_error")),
+        "direction_cosine": _spread(rows, pl.col("cosine").mean()),
+    }
 
 
 def _row(summary: Summary) -> dict[str, Any]:

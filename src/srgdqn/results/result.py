@@ -19,7 +19,7 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.runs.provenance import required
 from srgdqn.runs.run import Run, load, save
-from srgdqn.runs.tables import frame
+from srgdqn.runs.tables import DIRECTIONS, frame
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -37,8 +37,9 @@ Act = Callable[[Any], Any]
 class Result:
     """A finished or interrupted run: `srgdqn.train` and `srgdqn.load` return one.
 
-    Tables (`curves`, `episodes`, `evaluations`, `rounds`, `timings`) are polars data frames; `srgdqn.runs.tables`
-    describes their columns. A round that diverged is in `rounds` with the step at which it did (`diverged_at`).
+    Tables (`curves`, `episodes`, `evaluations`, `rounds`, `timings`, `directions`) are polars data frames;
+    `srgdqn.runs.tables` describes their columns. A round that diverged is in `rounds` with the step at which it did
+    (`diverged_at`).
     """
 
     run: Run
@@ -92,6 +93,14 @@ class Result:
     def timings(self) -> pl.DataFrame:
         """Wall-clock seconds; the only table that differs between two runs of the same configuration."""
         return self._stored_table("timings")
+
+    @property
+    def directions(self) -> pl.DataFrame:
+        """How far the estimator's direction was from the gradient at each evaluation of each round, where that was
+        measured (`direction_errors`); no rows elsewhere.
+        """
+        found = self.run.tables.get("directions")
+        return frame("directions", dict.fromkeys(DIRECTIONS, ())) if found is None else found
 
     def _stored_table(self, name: str) -> pl.DataFrame:
         if name not in self.run.tables:

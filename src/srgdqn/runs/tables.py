@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from srgdqn.config import TrainingSettings
 from srgdqn.errors import InputError, unknown
 from srgdqn.runs.untrusted_parquet import decode_any
 
@@ -68,19 +69,46 @@ TIMINGS: Schema = {
     "seconds": pl.Float64(),  # by the wall clock
 }
 
+DIRECTIONS: Schema = {
+    "round": pl.Int32(),  # from 0
+    "step": pl.Int64(),  # environment steps trained before the measurement
+    # Δ is the estimator's last direction, Δ_M, and G the gradient over the whole replay where Δ was computed. All are
+    # means over draws of D and picks, estimated without bias, so that what is near 0 may come out below; null where one
+    # of the draws led to numbers that are not finite.
+    "squared_norm": pl.Float64(),  # ‖G‖²
+    "squared_error": pl.Float64(),  # ‖Δ - G‖²
+    "squared_bias": pl.Float64(),  # ‖E(Δ - G)‖²
+    "cosine": pl.Float64(),  # between Δ and G; null also where the estimate of ‖G‖² is not positive
+    # The same of the gradient on D in place of Δ.
+    "plain_squared_error": pl.Float64(),
+    "plain_squared_bias": pl.Float64(),
+    "plain_cosine": pl.Float64(),
+}
+
 SCHEMAS: dict[str, Schema] = {
     "curves": CURVES,
     "episodes": EPISODES,
     "evaluations": EVALUATIONS,
     "rounds": ROUNDS,
     "timings": TIMINGS,
+    "directions": DIRECTIONS,
 }
 
+_ASKED_FOR_BY = {"directions": "direction_errors"}
+"""The options of training that must be on for a run to have these tables."""
+
 ENDINGS = ("terminated", "truncated", "censored")
-PHASES = ("compile", "train", "evaluate", "checkpoint")
+PHASES = ("compile", "train", "evaluate", "checkpoint", "measure")
 
 _VALUES = {"ending": ENDINGS, "phase": PHASES}
-_NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"})
+_NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"}) | {
+    name for name in DIRECTIONS if name not in ("round", "step")
+}
+
+
+def names_for(settings: TrainingSettings) -> list[str]:
+    """The tables that a run with these settings has."""
+    return [name for name in SCHEMAS if getattr(settings, _ASKED_FOR_BY.get(name, ""), True)]
 
 
 def frame(name: str, columns: Mapping[str, Any]) -> pl.DataFrame:

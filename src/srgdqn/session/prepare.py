@@ -32,7 +32,7 @@ from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.result import Result
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
-from srgdqn.runs.tables import SCHEMAS, frame
+from srgdqn.runs.tables import SCHEMAS, frame, names_for
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
@@ -98,7 +98,8 @@ class PreparedRun:
             "backend": jax.default_backend(),
             "interrupted": trained.interrupted,
         }
-        frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
+        names = names_for(self.configuration.training)
+        frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in names}
         return self.with_user_code(Run(self.configuration, frames, trained.policies, about))
 
     def with_user_code(self, run: Run) -> Result:

@@ -34,6 +34,11 @@ class BatchDraws(NamedTuple):
         """For rows of the replay beyond D."""
         return jax.random.fold_in(self.sampling, _BEYOND)
 
+    @property
+    def reference(self) -> PRNGKeyArray:
+        """For the rows that a direction is compared on."""
+        return jax.random.fold_in(self.sampling, 2)
+
     def coins(self, count: int) -> Float[Array, " directions"]:
         """Random numbers for the estimator."""
         return jax.random.uniform(jax.random.fold_in(self.sampling, _COINS), (count,))
@@ -77,6 +82,20 @@ def draw_block(
         first_observation=environment[block:],
         batches=BatchDraws(batch, picks, _sampling_keys(_stream(key, index, 2), updates)),
     )
+
+
+_APART = 2**32 - 1  # the stream of a block that no round reaches
+
+
+def draw_apart(
+    configuration: Configuration, key: PRNGKeyArray, index: Int[Array, ""], which: Int[Array, ""], *, rows: int
+) -> BatchDraws:
+    """Random numbers for one of several further outer iterations after block `index`, which training does not use."""
+    inner = configuration.estimator
+    apart = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, _APART), index), which)
+    words, sampling = jax.random.split(apart)
+    drawn = jax.random.bits(words, (rows + inner.inner_iterations * inner.inner_batch,), jnp.uint32)
+    return BatchDraws(drawn[:rows], drawn[rows:].reshape(inner.inner_iterations, inner.inner_batch), sampling)
 
 
 def _sampling_keys(key: PRNGKeyArray, count: int) -> PRNGKeyArray:

@@ -7,6 +7,7 @@ together; which lane a round sits in does not change its bits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from srgdqn.config import Configuration
 from srgdqn.engines.executor import never
 from srgdqn.learner.outer_iteration import evaluated_parameters
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
-from srgdqn.training.budget import limits_of, total_blocks
+from srgdqn.training.budget import budget_of, limits_of, total_blocks
+from srgdqn.training.direction_errors import NOT_MEASURED, DirectionErrors, measure
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
 from srgdqn.training.loop import Halt, Owners, configuration_digest, policy_arrays
@@ -146,6 +148,42 @@ class LaneRounds:
 
     def _play(self, lanes: Lane) -> Evaluation:
         return jax.tree.map(np.asarray, self._programs.evaluate(lanes, self._keys))
+
+    def direction_errors(self, *, everyone: bool) -> DirectionErrors:
+        """Of every round that has begun to learn, or of those that have stepped in the last block; of rounds that have
+        diverged none.
+        """
+        settings, budget = self.configuration.training, budget_of(self.configuration.training)
+        lanes = _on_host(self._chunks[0].lanes) if self._everyone is None else self._everyone
+        blocks = np.full(len(self._rounds), self.blocks)
+        if budget.unit == "episodes":  # only then may one stop before another
+            made = lanes.learner.iterations[: len(blocks)]
+            blocks = np.minimum(blocks, settings.first_learning_block + made // settings.gradient_steps)
+        measured = []
+        for place, done in enumerate(blocks.tolist()):
+            lane: Lane = jax.tree.map(lambda leaf, p=place: leaf[p], lanes)
+            begun = lane.learner.iterations > 0 and lane.diverged_at < 0
+            if not begun or not (everyone or done == self.blocks):
+                measured.append(NOT_MEASURED)
+                continue
+            spent = {
+                "steps": done * settings.learning_frequency,
+                "outer_iterations": lane.learner.iterations,
+                "episodes": lane.episodes,
+            }[budget.unit]
+            measured.append(
+                measure(
+                    self._programs.directions,
+                    lane.key,
+                    done - 1,
+                    {name: values[place] for name, values in self._numbers.items()},
+                    lane.learner,
+                    lane.normaliser,
+                    functools.partial(np.take, lane.ring, axis=0),
+                    float(spent) / budget.amount,
+                )
+            )
+        return DirectionErrors(*(np.array(column) for column in zip(*measured, strict=True)))
 
     def policies(self) -> Tensors:
         """What the greedy policies are made of, by path."""

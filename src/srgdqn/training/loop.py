@@ -24,6 +24,7 @@ from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, by_path, restore_from, snapshot_of
 from srgdqn.training.budget import evaluation_due, next_stop
+from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import BlockLog
 from srgdqn.training.program import SEGMENT_BLOCKS
@@ -67,6 +68,9 @@ class Rounds(Protocol):
     def evaluate(self, *, everyone: bool) -> Evaluation | None:
         """Greedy episodes of all rounds, or of the active ones; None where there is nothing to play them in."""
 
+    def direction_errors(self, *, everyone: bool) -> DirectionErrors:
+        """How far directions are from the gradient, of the same rounds; NaN where there is none."""
+
     def policies(self) -> Tensors:
         """What the greedy policies are made of, by path."""
 
@@ -85,6 +89,8 @@ class Segment(NamedTuple):
     train_seconds: float
     evaluate_seconds: float
     last: bool
+    directions: DirectionErrors | None = None  # measured at the same time, where they are asked for
+    measure_seconds: float = 0.0
     failure: EnvironmentFailedError | None = None  # what ended the segment, or its evaluation
 
 
@@ -95,7 +101,7 @@ def segments(rounds: Rounds, *, most: int = SEGMENT_BLOCKS, halt: Halt = never) 
     """
     settings = rounds.configuration.training
     while rounds.active:
-        before, failure, evaluation = rounds.blocks, None, None
+        before, failure, evaluation, directions = rounds.blocks, None, None, None
         times = [time.perf_counter()]
         try:
             rounds.advance(next_stop(settings, before, most), halt)
@@ -103,12 +109,23 @@ def segments(rounds: Rounds, *, most: int = SEGMENT_BLOCKS, halt: Halt = never) 
             if rounds.blocks > before and (not rounds.active or evaluation_due(settings, rounds.blocks)):
                 # A round that has stopped is evaluated once, when all have.
                 evaluation = rounds.evaluate(everyone=not rounds.active)
+                times.append(time.perf_counter())
+                if settings.direction_errors:
+                    directions = rounds.direction_errors(everyone=not rounds.active)
         except EnvironmentFailedError as error:
             failure = error
         if rounds.blocks > before:
-            start, trained, now = *times[:2], *[time.perf_counter()] * (3 - len(times))
-            given = (rounds.log, rounds.environments, evaluation, rounds.divergence, trained - start, now - trained)
-            yield Segment(rounds.blocks, *given, last=not rounds.active, failure=failure)
+            start, trained, evaluated, measured = *times, *[time.perf_counter()] * (4 - len(times))
+            given = (rounds.log, rounds.environments, evaluation, rounds.divergence, trained - start)
+            yield Segment(
+                rounds.blocks,
+                *given,
+                evaluated - trained,
+                last=not rounds.active,
+                directions=directions,
+                measure_seconds=measured - evaluated,
+                failure=failure,
+            )
         if failure is not None:
             raise failure
         if rounds.blocks == before:
@@ -122,6 +139,9 @@ def record(recorder: Recorder, segment: Segment) -> None:
     if segment.evaluation is not None:
         recorder.record_evaluation(segment.blocks_done, segment.evaluation, last=segment.last)
         recorder.record_time("evaluate", recorder.steps, segment.evaluate_seconds)
+    if segment.directions is not None:
+        recorder.record_directions(segment.blocks_done, segment.directions, last=segment.last)
+        recorder.record_time("measure", recorder.steps, segment.measure_seconds)
 
 
 def train(

@@ -25,6 +25,7 @@ from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import evaluated_parameters
 from srgdqn.tasks import Task
 from srgdqn.training.budget import Limits, limits_of
+from srgdqn.training.direction_errors import DirectionProgram, direction_program
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.jax_setup import hot_program_flags, in_this_precision, is_double, single_call_flags
@@ -52,6 +53,7 @@ class Programs(NamedTuple):
     together: int  # rounds that cost no more than one
     chunk_bytes: int  # of the state of as many rounds as there are lanes
     form: Lane  # the shapes and types of that state
+    directions: DirectionProgram  # compares directions of one round
 
 
 Made = TypeVar("Made")
@@ -129,7 +131,8 @@ def shape_of_program(configuration: Configuration) -> Configuration:
     """
     training, default = configuration.training, TrainingSettings()
     budget = ("steps", "outer_iterations", "episodes")
-    free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts", "episode_cap", "kernel")
+    on_host = ("rounds", "seed", "window", "evaluation_interval", "direction_errors")
+    free = (*budget, *on_host, "learning_starts", "episode_cap", "kernel")
     training = dataclasses.replace(training, **{name: getattr(default, name) for name in free})
     return dataclasses.replace(configuration.shape(), training=training, algorithm="", readings="")
 
@@ -186,6 +189,7 @@ def _compile(
         min(TEAM, width) if native else width,
         sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(lanes)),
         lanes,
+        direction_program(program.configuration, network, program.slots),
     )
 
 

@@ -16,6 +16,7 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
 from srgdqn.training.budget import Budget
+from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.tables import PHASES, Endings, Recorded, Tables, evaluated_at, tables_of
@@ -40,6 +41,7 @@ PAGE_STEPS = 2**15
 
 _FIRST_ROOM = 16  # rows
 _UNLIMITED = 2**62
+_DIRECTIONS: dict[str, npt.DTypeLike] = {"blocks": np.int64, "last": np.bool_}
 
 
 class GrowingRows:
@@ -88,6 +90,13 @@ class GreedyEpisodes(NamedTuple):
     lengths: np.ndarray
 
 
+class MeasuredDirection(NamedTuple):
+    """How far a direction was from the gradient."""
+
+    step: int  # environment steps trained before it was measured
+    errors: DirectionErrors
+
+
 class News(NamedTuple):
     """What one round did since it was last asked about, and its counts so far."""
 
@@ -99,6 +108,7 @@ class News(NamedTuple):
     returns: np.ndarray  # of the episodes that ended
     lengths: np.ndarray
     evaluations: tuple[GreedyEpisodes, ...]
+    directions: tuple[MeasuredDirection, ...]
     loss: float  # means of the finite values; NaN if there are none
     max_q: float
     delta_norm: float
@@ -118,7 +128,8 @@ class _Unread:
         self.evaluated_at = np.full(rounds, -1)
         self.open_from = np.zeros(rounds, int)  # where the open episode begins in the page, if there is one environment
         self.blocks = 0  # of the page that are counted
-        self.evaluations = 0  # rows that are read
+        self.measured_at = np.full(rounds, -1)
+        self.evaluations, self.directions = 0, 0  # rows that are read
         self.clear()
 
     def clear(self) -> None:
@@ -147,6 +158,7 @@ class Recorder:
         self._waiting = 0  # blocks in the page that is not full
         self._page: Columns = {}  # their log, with the axes of rounds and of blocks first
         played = rounds, settings.evaluation_episodes
+        measured = dict.fromkeys(DirectionErrors._fields, (np.float64, (rounds,)))
         self._rows = {
             "curves": GrowingRows({"lane": np.int32, **curve_columns(self._rules.diagnostics)}),
             "episodes": GrowingRows({"lane": np.int32, **EPISODES}),
@@ -159,6 +171,7 @@ class Recorder:
                     "terminated": (np.bool_, played),
                 }
             ),
+            **({"directions": GrowingRows(_DIRECTIONS | measured)} if settings.direction_errors else {}),
             "timings": GrowingRows({"phase": np.uint8, "step": np.int64, "seconds": np.float64}),
         }
         self._makes_tables = True
@@ -210,6 +223,11 @@ class Recorder:
         rounds = len(self._carries)
         columns = {name: np.asarray(getattr(results, name))[None, :rounds] for name in Evaluation._fields}
         self._rows["evaluations"].append({"blocks": [blocks], "last": [last], **columns})
+
+    def record_directions(self, blocks: int, errors: DirectionErrors, *, last: bool) -> None:
+        """Records how far the directions of all rounds are from the gradient, after so many blocks."""
+        columns = {name: column[None] for name, column in errors._asdict().items()}
+        self._rows["directions"].append({"blocks": [blocks], "last": [last], **columns})
 
     def record_time(self, phase: str, step: int, seconds: float) -> None:
         """Records how long a phase took."""
@@ -289,7 +307,10 @@ class Recorder:
         evaluations, timings = self._rows["evaluations"].read(), self._rows["timings"].read()
         evaluations |= {name: evaluations[name][:, chosen.start : chosen.stop] for name in Evaluation._fields}
         timings["seconds"] = timings["seconds"] * share
-        return tables_of(configuration, self._endings, rounds, recorded, evaluations, timings)
+        directions = self._rows["directions"].read() if "directions" in self._rows else None
+        if directions is not None:
+            directions |= {name: directions[name][:, chosen.start : chosen.stop] for name in DirectionErrors._fields}
+        return tables_of(configuration, self._endings, rounds, recorded, evaluations, timings, directions)
 
     @staticmethod
     def _closed(rows: GrowingRows, lanes: range) -> list[Columns]:
@@ -333,6 +354,7 @@ class Recorder:
             ]
             if made:
                 unread.evaluated_at[lane] = made[-1].step
+            measured = self._new_directions(lane, step)
             loss, max_q, delta_norm, theta_norm, *others = means[lane].tolist()
             news.append(
                 News(
@@ -344,6 +366,7 @@ class Recorder:
                     returns[lane],
                     lengths[lane],
                     tuple(made),
+                    tuple(measured),
                     loss,
                     max_q,
                     delta_norm,
@@ -352,8 +375,22 @@ class Recorder:
                 )
             )
         unread.evaluations = len(evaluations["blocks"])
+        unread.directions = len(self._rows.get("directions", ()))
         unread.clear()
         return news
+
+    def _new_directions(self, lane: int, step: int) -> list[MeasuredDirection]:
+        """Those of a round after so many steps that nobody has read."""
+        if "directions" not in self._rows:
+            return []
+        unread, rows, measured = self._unread, self._rows["directions"].read(), []
+        last = int(unread.measured_at[lane])
+        for at, row in evaluated_at(rows, self._rules.block, step, first=unread.directions, before=last):
+            unread.measured_at[lane] = at
+            errors = DirectionErrors(*(float(rows[name][row, lane]) for name in DirectionErrors._fields))
+            if not np.isnan(errors.squared_norm):
+                measured.append(MeasuredDirection(at, errors))
+        return measured
 
     def _count_news(self, *, with_episodes: bool = True) -> None:
         """Counts the blocks of the page that are not counted yet; their episodes may have been added before."""
@@ -469,8 +506,8 @@ class Recorder:
         """Appends the next rows of a table that `state` gave; a ValueError if they cannot be such."""
         if first != len(self._rows[name]):
             raise ValueError(f"rows from {first} on of {name}, of which there are {len(self._rows[name])}")
-        if name == "evaluations" and (rows["blocks"] >= 2**31).any():
-            raise ValueError("evaluations after more blocks than there can be")
+        if name in ("evaluations", "directions") and (rows["blocks"] >= 2**31).any():
+            raise ValueError(f"{name} after more blocks than there can be")
         if name == "timings" and ((rows["phase"] >= len(PHASES)).any() or not np.isfinite(rows["seconds"]).all()):
             raise ValueError("timings of unknown phases or without finite seconds")
         self._rows[name].check(rows)

@@ -12,7 +12,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.training.budget import budget_of
-from srgdqn.training.recorder import GreedyEpisodes, Recorder
+from srgdqn.training.recorder import GreedyEpisodes, MeasuredDirection, Recorder
 
 
 class RoundReport(NamedTuple):
@@ -36,6 +36,7 @@ class RoundReport(NamedTuple):
     theta_norm: float = np.nan
     diverged_at: int | None = None  # the environment step, if it went non-finite
     evaluations: tuple[GreedyEpisodes, ...] = ()  # made since
+    directions: tuple[MeasuredDirection, ...] = ()  # measured since, where that is asked for
     gradient_variance: float | None = None  # these two only where they are measured
     anchor_distance: float | None = None
     logged: Mapping[str, float] = {}  # by the estimator: means like those above

@@ -18,6 +18,7 @@ from srgdqn.engines.threads import Threads
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
+from srgdqn.training.batches import from_replay
 from srgdqn.training.distribute import distribute
 from srgdqn.training.job import Choice, Job, JobTrainer, ShareResult, every_block, train_job
 from srgdqn.training.job_split import most_rounds, rounds_left, saved_shares, shared_out, shares_of
@@ -98,6 +99,8 @@ def train_side_by_side(
         raise ValueError("configurations that train side by side differ in numbers alone")
     if manager is not None and (instruments.probe is not None or instruments.blocks_kept is not None):
         raise ValueError("what a study records in the loop cannot be checkpointed")
+    if first.training.direction_errors and instruments.source is not from_replay:
+        raise ValueError("the errors of directions are measured on D from the replay")
     trainer = JobTrainer(tuple(configurations), task, user_network, segment_blocks, instruments, data, probe_at)
     programs, fresh = trainer.programs()
     executor = executor or Threads(workers)

@@ -11,11 +11,12 @@ from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, logged_columns, queries_per_iteration
 from srgdqn.tasks import Success, Task
 from srgdqn.training.budget import budget_of
+from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
 
 Tables = dict[str, Columns]
 
-PHASES = ("compile", "train", "evaluate", "checkpoint")
+PHASES = ("compile", "train", "evaluate", "checkpoint", "measure")
 """What time is spent on; recorded as places in this tuple."""
 
 
@@ -47,8 +48,9 @@ def tables_of(
     recorded: Sequence[Recorded],
     evaluations: Columns,
     timings: Columns,
+    directions: Columns | None = None,
 ) -> Tables:
-    """The tables of some rounds; `evaluations` and `timings` have the columns of the recorder's rows."""
+    """The tables of some rounds; `evaluations`, `timings` and `directions` have the columns of the recorder's rows."""
     numbered = list(zip(rounds, recorded, strict=True))
     count = len(timings["step"])
     return {
@@ -63,6 +65,7 @@ def tables_of(
             "step": timings["step"],
             "seconds": timings["seconds"],
         },
+        **({} if directions is None else {"directions": _direction_rows(configuration, directions, numbered)}),
     }
 
 
@@ -113,6 +116,18 @@ def _evaluation_rows(
                     "success": _success(endings, evaluations["terminated"][row, lane]),
                 }
             )
+    return _stack(rows)
+
+
+def _direction_rows(configuration: Configuration, directions: Columns, numbered: list[tuple[int, Recorded]]) -> Columns:
+    """Rows of rounds that were measured; masked where a value is not finite."""
+    rows: list[Columns] = []
+    for lane, (number, one) in enumerate(numbered):
+        for step, row in evaluated_at(directions, configuration.training.learning_frequency, one.carry.steps):
+            errors = DirectionErrors(*(directions[name][row, lane] for name in DirectionErrors._fields))
+            if not np.isnan(errors.squared_norm):
+                values = {name: np.ma.masked_invalid([value]) for name, value in errors._asdict().items()}
+                rows.append({"round": np.array([number], np.int32), "step": np.array([step], np.int64), **values})
     return _stack(rows)
 
 

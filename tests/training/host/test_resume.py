@@ -102,6 +102,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "scaled": (Slope, {"kernel": "native", "scale_observations": True}),
     "scaled, XLA": (Slope, {"kernel": "xla", "scale_observations": True}),
     "endless": (Endless, {"kernel": "native", "window": 7}),
+    "directions": (Slope, {"kernel": "native", "evaluation_interval": 40, "direction_errors": True}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
 }
 
@@ -159,6 +160,19 @@ def test_a_round_that_was_stopped_or_killed_is_the_round_it_would_have_been(name
         assert outcome.whole
         assert same(outcome, uninterrupted(name))
         assert "checkpoint" in outcome.tables["timings"]["phase"]
+
+
+def test_errors_of_directions_between_images_change_no_bit() -> None:
+    environment, options = CASES["images"]
+    configuration, task = made(environment, {**options, "evaluation_interval": 120, "direction_errors": True})
+    measured, plain = train_round(configuration, task, 3), uninterrupted("images")
+    directions = measured.tables.pop("directions")
+    assert directions["step"].tolist() == [120, 240]
+    assert (directions["squared_norm"] != 0).all()
+    without = {name: table for name, table in plain.tables.items() if name != "evaluations"}
+    del measured.tables["evaluations"]  # which are made more often
+    assert reproducible(measured.tables) == reproducible(without)
+    assert bits(measured.policies) == bits(plain.policies)
 
 
 @pytest.mark.parametrize("name", ["CartPole, kernel", "several"])

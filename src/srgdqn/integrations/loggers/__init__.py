@@ -22,6 +22,7 @@ from srgdqn.engines.throttle import Throttle
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
+    from srgdqn.training.direction_errors import DirectionErrors
     from srgdqn.training.reports import GreedyEpisodes, Listener, Progress, Reports, RoundReport
 
 RECENT = 100
@@ -81,9 +82,11 @@ class Scalars:
 
     def rows(self, report: RoundReport, seconds: float) -> list[tuple[int, Values]]:
         """Steps and their numbers, in order, `seconds` after the run began; None for a number that is missing."""
-        greedy = {evaluation.step: _greedy(evaluation) for evaluation in report.evaluations}
-        last = {**self._training(report, seconds), **greedy.pop(report.step, {})}
-        return [*greedy.items(), (report.step, last)]
+        found: dict[int, Values] = {evaluation.step: _greedy(evaluation) for evaluation in report.evaluations}
+        for measured in report.directions:
+            found.setdefault(measured.step, {}).update(_direction(measured.errors))
+        last = {**self._training(report, seconds), **found.pop(report.step, {})}
+        return [*sorted(found.items()), (report.step, last)]
 
     def _training(self, report: RoundReport, seconds: float) -> Values:
         returns, lengths = self._returns[report.round], self._lengths[report.round]
@@ -114,6 +117,10 @@ def _greedy(evaluation: GreedyEpisodes) -> Values:
         "eval/mean_reward": float(evaluation.returns.mean()),
         "eval/mean_ep_length": float(evaluation.lengths.mean()),
     }
+
+
+def _direction(errors: DirectionErrors) -> Values:
+    return {f"directions/{name}": _finite(value) for name, value in errors._asdict().items()}
 
 
 def _mean(values: deque[float]) -> float | None:

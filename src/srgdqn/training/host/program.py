@@ -24,6 +24,7 @@ from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learne
 from srgdqn.learner.replay import ring_length, unpack
 from srgdqn.training.batches import ChosenRows, OuterBatch, choose_rows
 from srgdqn.training.budget import Limits
+from srgdqn.training.direction_errors import DirectionProgram, direction_program
 from srgdqn.training.draws import draw_block
 from srgdqn.training.jax_setup import is_double
 from srgdqn.training.lane import learn_on, round_keys
@@ -53,6 +54,7 @@ class HostProgram(NamedTuple):
     learn: Callable[..., tuple[LearnerState, Float[Array, " columns"]]]
     observe: Callable[..., Normaliser]
     greedy: Callable[[Parameters, Normaliser, Any], Array]
+    directions: DirectionProgram
 
 
 _programs: Once[HostProgram] = Once(64)
@@ -172,6 +174,7 @@ def _make(
         jax.jit(learn),
         jax.jit(watch),
         jax.jit(greedy),
+        direction_program(shape, network, slots),
     )
 
 

@@ -24,6 +24,7 @@ from srgdqn.learner.normalisation import Normaliser, Scale, is_running
 from srgdqn.learner.outer_iteration import LearnerState, chosen_estimator, evaluated_parameters, logged_columns
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.budget import budget_of, limits_of
+from srgdqn.training.direction_errors import DRAWS, NOT_MEASURED, DirectionErrors, measure
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.learner import make_learning
@@ -364,6 +365,24 @@ class HostRound:
         given = (self.evaluation_environment, self.task, act)
         played = evaluate_policy(*given, seed=settings.seed, episodes=settings.evaluation_episodes)
         return jax.tree.map(lambda leaf: leaf[None], played)
+
+    def direction_errors(self, *, everyone: bool = True) -> DirectionErrors:
+        """Of its direction, where it has begun to learn and not diverged."""
+        del everyone
+        errors = NOT_MEASURED
+        if self.iterations and self.diverged_at is None:
+            errors = measure(
+                self._program.directions,
+                np.asarray(jax.random.key_data(self.key)),
+                self.blocks - self.blocks_before_memory - 1,
+                self.configuration.numbers(),
+                self.learner,
+                self.normaliser,
+                self.memory.gather,
+                self.spent_share,
+                together=1 if isinstance(self.memory, FrameMemory) else DRAWS,
+            )
+        return DirectionErrors(*map(np.atleast_1d, errors))
 
     def policies(self) -> Tensors:
         """What the greedy policy is made of, by path, with an axis of one round first."""
