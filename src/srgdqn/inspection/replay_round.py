@@ -113,11 +113,6 @@ def replay_round(
 
     """
     saved = open_run(folder, network=network, environment=environment)
-    if (updates := saved.configuration.training.gradient_steps) > 1:
-        raise InputError(
-            f"the run in {folder} has gradient_steps = {updates}, and outer iterations are traced only where one is "
-            "made at a time. Train it with gradient_steps = 1 to replay its rounds; verify checks it as it is."
-        )
     first, stop = _stretch(saved, round, from_step, until_step)
     starts = [each for each in checkpoints_of(saved, round) if each.blocks <= first and not each.at_the_end]
     with rerun(saved, round, *starts) as round_:
