@@ -90,6 +90,7 @@ class Moody(Slope):
         return after, reward + float(os.urandom(1)[0]), False, self.steps == 12, {}
 
 
+STORM: dict[str, Any] = dict(estimator="storm", step="adam", adam_process=False, gradient_steps=3, target="hard")
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "CartPole, kernel": ("CartPole-v1", {"kernel": "native"}),
     "CartPole, XLA": ("CartPole-v1", {"kernel": "xla"}),
@@ -99,6 +100,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "several": (functools.partial(Slope), {"kernel": "xla", "environments": 2, "replay_capacity": 100}),
     "normalised": (Slope, {"kernel": "xla", "normalise_observations": True, "normalise_rewards": True}),
     "several, normalised": (Slope, {"kernel": "xla", "environments": 4, "normalise_rewards": True}),
+    "STORM": ("CartPole-v1", {"kernel": "native", **STORM}),
+    "STORM, XLA": ("CartPole-v1", {"kernel": "xla", **STORM}),
     "scaled": (Slope, {"kernel": "native", "scale_observations": True}),
     "scaled, XLA": (Slope, {"kernel": "xla", "scale_observations": True}),
     "endless": (Endless, {"kernel": "native", "window": 7}),
