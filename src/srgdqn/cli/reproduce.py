@@ -19,14 +19,14 @@ from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError, unknown
 from srgdqn.paper.studies import NAMES
 
-NOISE = "noise"
-"""The study that is named like an experiment, and is in no other run."""
-
 if TYPE_CHECKING:
     from srgdqn.paper.cells import Console
     from srgdqn.paper.report.contents import ClaimCard, Report
     from srgdqn.paper.scale import Scale
     from srgdqn.runs.checkpoint_manager import Pace
+
+NOISE = "noise"
+"""The study that is named like an experiment, and is in no other run."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,7 @@ def run(words: Sequence[str]) -> int:
             enable_program_cache()  # which imports jax: Ray is better started before
             report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
-        print(
-            f"interrupted: finished cells are saved in {folder}, and the same command resumes there.", file=sys.stderr
-        )
+        _say_interrupted(folder)
         return INTERRUPTED
     _show(asked, report, folder)
     return 0
@@ -131,9 +129,7 @@ def _run_noise(asked: Reproduce, names: Sequence[str]) -> int:
             enable_program_cache()
             page, found = _noise(asked, folder, tasks)
     except KeyboardInterrupt:
-        print(
-            f"interrupted: finished cells are saved in {folder}, and the same command resumes there.", file=sys.stderr
-        )
+        _say_interrupted(folder)
         return INTERRUPTED
     if asked.json:
         from srgdqn.cli.presentation import print_json
@@ -142,6 +138,10 @@ def _run_noise(asked: Reproduce, names: Sequence[str]) -> int:
     elif not asked.quiet:
         print(f"{found}\n{page}")
     return 0
+
+
+def _say_interrupted(folder: Path) -> None:
+    print(f"interrupted: finished cells are saved in {folder}, and the same command resumes there.", file=sys.stderr)
 
 
 def _noise(asked: Reproduce, folder: Path, tasks: Sequence[str]) -> tuple[Path, str]:

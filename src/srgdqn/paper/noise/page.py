@@ -168,7 +168,7 @@ def _errors_chart(errors: pl.DataFrame) -> Chart:
         )
         panels.append(Panel(str(task), "error ratio", {"queries": "queries per update"}, series, log_y=True))
     return Chart(
-        "noise-errors",
+        "noise-ratios",
         "Estimators as estimators",
         "The squared error of a direction divided by that of the plain gradient on as many transitions as an update "
         "queries, of every variant. Below 1 the estimator pays.",
@@ -243,7 +243,7 @@ def _learners_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
         )
         panels.append(panel)
     return Chart(
-        "noise-learners",
+        "noise-contrasts",
         "Estimators as learners",
         "At 8 gradient queries per environment step, with 95 % intervals; right of 0 the learner is ahead.",
         tuple(panels),
