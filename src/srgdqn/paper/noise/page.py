@@ -27,7 +27,7 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.noise.results import CEILING, ERRORS, LEARNED, OVER_TRAINING, rows_of
-from srgdqn.paper.noise.rules import KIND, OUTCOMES, PACES
+from srgdqn.paper.noise.rules import KIND, MARGIN, OUTCOMES, PACES
 from srgdqn.paper.report.contents import Section, Table
 
 _NAMES = {"area": "area under the evaluation curve", "final": "final greedy return"}
@@ -227,8 +227,8 @@ def _learners_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
         mine = [row for row in rows if row["outcome"] == outcome and row["margin"]]
         if not mine:
             continue
-        # The margin is 5 % of (best − random).
-        gaps = np.array([row["margin"] / 0.05 for row in mine])
+        # The margin is MARGIN · (best − random).
+        gaps = np.array([row["margin"] / MARGIN for row in mine])
         place = np.array([labels.index(f"{row['task']}: {row['learner']}") for row in mine], float)
         columns = ("difference", "difference_low", "difference_high")
         mean, low, high = (_column(mine, name) / gaps for name in columns)

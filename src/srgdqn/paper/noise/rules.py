@@ -100,7 +100,7 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("mars", 32, {}, tuple(dict(weight=w) for w in (0.05, 0.225, 0.9))),
     Contender("page", 32, dict(refresh=1 / 8, anchor_batches=8), _C),
     Contender("spider", 32, dict(every=8, anchor_batches=8, radius=1e3), _C),
-    Contender("window_svrg", 32, dict(anchor_batches=16), _C),
+    Contender("window_svrg", 32, dict(anchor_batches=8), _C),
     Contender("srg", 64, _INNER, _C),
     Contender("svrg", 64, _INNER, _C),
     Contender("alpha_svrg", 64, _INNER, tuple(dict(svrg_start=a) for a in (0.3, 0.5, 0.8))),
@@ -144,7 +144,7 @@ class Plan:
     described_rounds: int = 20
     described_steps: Mapping[str, int] = field(default_factory=lambda: dict(LunarLander=60_000, Catch=20_000))
     described_seed: int = 10_006
-    described_seconds: float = 1_200
+    described_seconds: float = 600
 
     def stages(self, task: str) -> dict[str, Stage]:
         """The stages of a task by name, in their order."""
@@ -159,17 +159,17 @@ _HUNDRED = Stage(50, (47_001, 47_002))
 REGIMES: dict[str, Regime] = {
     each.task: each
     for each in (
-        Regime("CartPole", 30_720, _FOUR_HUNDRED, dict(time_limit=500, gamma=0.99), 3_600),
+        Regime("CartPole", 20_480, _FOUR_HUNDRED, dict(time_limit=500, gamma=0.99), 4_260),
         Regime(
             "Pendulum",
-            20_480,
+            15_360,
             _FOUR_HUNDRED,
             dict(time_limit=200, gamma=0.95, reward_scale=0.1, torques="endpoints", dynamics="v1"),
-            2_400,
+            3_250,
         ),
         Regime(
             "MountainCar",
-            61_440,
+            46_080,
             _FOUR_HUNDRED,
             dict(
                 time_limit=200,
@@ -179,14 +179,14 @@ REGIMES: dict[str, Regime] = {
                 initialisation="normal",
                 epsilon_end=0.1,
             ),
-            9_600,
+            9_300,
         ),
         Regime(
             "Acrobot",
-            40_960,
+            30_720,
             _HUNDRED,
             dict(time_limit=500, gamma=0.99, reward_scale=0.1, epsilon_fraction=0.1),
-            2_800,
+            4_300,
         ),
     )
 }
