@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -219,7 +220,7 @@ CEILINGS = [row("CartPole", 8, "limits"), row("CartPole", 32, "limits"), row("Ca
 
 def test_without_a_winner_that_is_the_headline_and_the_page_says_where_one_could_win() -> None:
     said = advice(CEILINGS, [learned("CartPole", "storm", "fails"), learned("CartPole", "srg", "undecided")])
-    assert said.startswith("No estimator and no control beats tuned Adam at equal gradient queries, on any task.")
+    assert said.startswith("No estimator beats tuned Adam at equal gradient queries, on any task.")
     assert "on CartPole noise limits up to B = 32" in said
     assert "An estimator could still win on CartPole (B = 32)" in said
     assert "Do not spend them on variance reduction." in said
@@ -234,6 +235,13 @@ def test_a_winner_is_named_with_its_gain() -> None:
     said = advice(CEILINGS, [learned("CartPole", "storm", "holds"), learned("CartPole", "srg", "fails")])
     assert said.startswith("Tuned Adam is beaten at equal gradient queries by storm on CartPole (area, +12 [+3, +21]).")
     assert said.endswith("Where that is done, storm may be tried.")
+
+
+def test_a_control_that_wins_is_plain_adam_and_no_estimator() -> None:
+    said = advice(CEILINGS, [learned("CartPole", "β₁", "holds"), learned("CartPole", "srg", "fails")])
+    assert said.startswith("No estimator beats tuned Adam")
+    assert "Plain Adam tuned further gains as well: β₁ on CartPole (area, +12 [+3, +21])." in said
+    assert said.endswith("Then tune what β₁ changed. Do not spend them on variance reduction.")
 
 
 def test_tasks_where_nothing_is_learned_and_none_at_all() -> None:
@@ -278,6 +286,17 @@ def test_the_command_refuses_what_does_not_go_together(capsys: pytest.CaptureFix
         assert main(["reproduce", *words, "--out", str(tmp_path / "out")]) != 0
         assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_toy_run_makes_the_page_and_the_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["reproduce", "noise", "--quick", "--json", "--out", str(tmp_path)]) == 0
+    said = json.loads(capsys.readouterr().out)
+    page = Path(said["report"])
+    assert page == noise.folder_of(tmp_path, QUICK) / "report.html"
+    assert "The noise map" in page.read_text(encoding="utf-8")
+    assert pl.read_parquet(page.parent / "rounds.parquet")["stage"].n_unique() == 3
+    assert not (tmp_path / "noise.json").exists()  # a preview is no evidence
 
 
 def test_the_time_is_told_for_each_task_and_together() -> None:

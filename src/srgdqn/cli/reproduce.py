@@ -37,6 +37,9 @@ class Reproduce:
     those that the package was released with, and likewise for the other long studies (--adam-steps, --tuned,
     --readings, --fingerprint), each of which says first how long it takes. Whatever is interrupted resumes where it
     stopped: a finished cell is never computed again unless what it depends on has changed.
+
+    `noise` is a study apart, with a page of its own: where gradient noise limits learning, and what estimators do to it
+    (hours).
     """
 
     experiments: Annotated[

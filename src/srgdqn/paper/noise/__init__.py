@@ -69,7 +69,7 @@ def run(folder: Path, console: Console, plan: Plan = PLAN, tasks: Sequence[str] 
     rounds, errors = read(place, plan)
     write_file(place / f"{_ROUNDS}.parquet", encode_any(rounds))
     write_file(place / f"{_ERRORS}.parquet", encode_any(errors))
-    tables = [*tables_of(rounds, errors, plan.resamples).values(), extra]
+    tables = [*tables_of(rounds, errors, plan.resamples).values(), *([extra] if results else [])]
     regimes = [plan.regimes[task] for task in rounds["task"].unique(maintain_order=True)]
     evidence = evidence_of(
         KIND,

@@ -27,7 +27,7 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.noise.results import CEILING, ERRORS, LEARNED, OVER_TRAINING, rows_of
-from srgdqn.paper.noise.rules import KIND, MARGIN, OUTCOMES, PACES
+from srgdqn.paper.noise.rules import CONTROLS, KIND, MARGIN, OUTCOMES, PACES
 from srgdqn.paper.report.contents import Section, Table
 
 _NAMES = {"area": "area under the evaluation curve", "final": "final greedy return"}
@@ -40,18 +40,33 @@ _COLORS = (BLUE, GREEN, PURPLE, ORANGE, RED, SKY, OLIVE, BROWN, BLACK, GREY)
 
 
 def headline(learners: Sequence[Mapping[str, Any]]) -> str:
-    """Whether an estimator beats tuned Adam, and where."""
+    """Whether an estimator beats tuned Adam, and where; and whether a control does, which is plain Adam itself."""
     if not learners:
         return "No learner was compared with tuned Adam."
+    estimators, controls = winners(learners)
+    found = "No estimator beats tuned Adam at equal gradient queries, on any task."
+    if estimators:
+        found = f"Tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
+    if controls:
+        found += f" Plain Adam tuned further gains as well: {_told(controls)}."
+    return found
+
+
+def winners(learners: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The rows of estimators and those of controls that are above tuned Adam."""
     ahead = [row for row in learners if row["verdict"] == "holds"]
-    if not ahead:
-        return "No estimator and no control beats tuned Adam at equal gradient queries, on any task."
-    told = [
+    controls = {each.name for each in CONTROLS}
+    return [row for row in ahead if row["learner"] not in controls], [
+        row for row in ahead if row["learner"] in controls
+    ]
+
+
+def _told(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(
         f"{row['learner']} on {row['task']} ({row['outcome']}, {row['difference']:+.3g} "
         f"[{row['difference_low']:+.3g}, {row['difference_high']:+.3g}])"
-        for row in ahead
-    ]
-    return f"Tuned Adam is beaten at equal gradient queries by {'; '.join(told)}."
+        for row in rows
+    )
 
 
 def advice(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
@@ -96,16 +111,17 @@ def _where_one_could(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[M
 
 
 def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
-    ahead = [row for row in learners if row["verdict"] == "holds"]
     chosen = {row["task"]: row["Adam's B"] for row in learners}
     if not chosen:
         return ""
     sizes = ", ".join(f"{batch:,} on {task}" for task, batch in chosen.items())
-    first = f"Spend gradient queries on the batch size and tune α with it: Adam was best with B = {sizes}."
-    if not ahead:
-        return f"{first} Do not spend them on variance reduction."
-    estimators = _in_order(row["learner"] for row in ahead)
-    return f"{first} Where that is done, {' and '.join(estimators)} may be tried."
+    said = f"Spend gradient queries on the batch size and tune α with it: Adam was best with B = {sizes}."
+    estimators, controls = winners(learners)
+    if controls:
+        said += f" Then tune what {' and '.join(_in_order(row['learner'] for row in controls))} changed."
+    if not estimators:
+        return f"{said} Do not spend them on variance reduction."
+    return f"{said} Where that is done, {' and '.join(_in_order(row['learner'] for row in estimators))} may be tried."
 
 
 def _in_order(values: Any) -> list[Any]:
