@@ -9,7 +9,7 @@ BENCH   := build/bench
 # Compiled programs are stored here between test runs and shared by the test workers.
 test test-slow test-cluster test-drill fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-adam-steps paper-tuned paper-readings paper-fingerprint presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-resolve bench-cluster clean
+.PHONY: install develop paper paper-quick paper-confirm paper-adam-steps paper-tuned paper-readings paper-fingerprint noise presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-resolve bench-cluster clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -41,6 +41,9 @@ paper-tuned: install  ## the same as paper, and every algorithm with tuned step 
 
 paper-readings: install  ## the same as paper, and the algorithms under all combinations of readings
 	$(BIN)/srgdqn reproduce --out $(OUT) --readings
+
+noise: install  ## where gradient noise limits learning, what estimators do to it, and what to do (hours; TASK=CartPole)
+	$(BIN)/srgdqn reproduce noise --out $(OUT) $(if $(TASK),--task $(TASK))
 
 paper-fingerprint: install  ## the same as paper, and which readings could have printed its Table 2
 	$(BIN)/srgdqn reproduce --out $(OUT) --fingerprint

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from srgdqn.paper.scale import Scale
     from srgdqn.runs.checkpoint_manager import Pace
 
+NOISE = "noise"
+"""The study that is named like an experiment, and is in no other run."""
+
 
 @dataclass(frozen=True)
 class Reproduce:
@@ -34,10 +37,13 @@ class Reproduce:
     those that the package was released with, and likewise for the other long studies (--adam-steps, --tuned,
     --readings, --fingerprint), each of which says first how long it takes. Whatever is interrupted resumes where it
     stopped: a finished cell is never computed again unless what it depends on has changed.
+
+    `noise` is a study apart, with a page of its own: where gradient noise limits learning, and what estimators do to it
+    (hours).
     """
 
     experiments: Annotated[
-        tuple[str, ...], Arg("[EXPERIMENT ...]", "all by default", positional=True, names=NAMES)
+        tuple[str, ...], Arg("[EXPERIMENT ...]", "all by default", positional=True, names=(*NAMES, NOISE))
     ] = ()
     out: Annotated[Path, Arg("DIR")] = Path("results")
     """Folder of the report, its figures and tables, and the cells."""
@@ -53,6 +59,8 @@ class Reproduce:
     """Run the paper's algorithms under all 512 combinations of what the paper leaves open (about an hour)."""
     fingerprint: bool = False
     """Find the readings that could have printed the paper's Table 2 (half an hour)."""
+    task: Annotated[tuple[str, ...], Arg("NAME", "all", repeated=True)] = ()
+    """The tasks of the noise map, which is computed task by task."""
     exact_rounds: Annotated[int, Arg(least=2)] = 10
     """Rounds of Figure 1, which the paper does not give."""
     exact_steps: Annotated[int, Arg(least=2_000)] = 20_000
@@ -75,6 +83,10 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.runs.locks import locked
 
     names = tuple(dict.fromkeys(asked.experiments))
+    if NOISE in names:
+        return _run_noise(asked, names)
+    if asked.task:
+        raise InputError(f"--task is of the noise map. Give it with srgdqn reproduce {NOISE}, or leave it out.")
     for name in names:
         if name not in NAMES:
             if name in READINGS:
@@ -94,12 +106,62 @@ def run(words: Sequence[str]) -> int:
             enable_program_cache()  # which imports jax: Ray is better started before
             report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
-        print(
-            f"interrupted: finished cells are saved in {folder}, and the same command resumes there.", file=sys.stderr
-        )
+        _say_interrupted(folder)
         return INTERRUPTED
     _show(asked, report, folder)
     return 0
+
+
+def _run_noise(asked: Reproduce, names: Sequence[str]) -> int:
+    """The noise map, with a page of its own; it is not among what the paper shows."""
+    from srgdqn.cli import INTERRUPTED
+    from srgdqn.kernel.program_cache import enable_program_cache
+    from srgdqn.paper import noise
+    from srgdqn.runs.destination import make_folder
+    from srgdqn.runs.locks import locked
+
+    if len(names) > 1 or _long_kinds(asked):
+        raise InputError(f"{NOISE} is a study by itself, and takes hours. Leave out what else was asked for.")
+    plan = noise.QUICK if asked.quick else noise.PLAN
+    tasks = noise.tasks_of(plan, asked.task)
+    folder = make_folder(asked.out)
+    if not (asked.quiet or asked.json):
+        print("\n".join(noise.time_lines(plan, tasks)), file=sys.stderr)
+    try:
+        with locked(folder, what="the folder of a reproduction"), ready(asked.engine.engine, asked.engine.address):
+            enable_program_cache()
+            page, found = _noise(asked, folder, tasks)
+    except KeyboardInterrupt:
+        _say_interrupted(folder)
+        return INTERRUPTED
+    if asked.json:
+        from srgdqn.cli.presentation import print_json
+
+        print_json({"found": found, "report": str(page)})
+    elif not asked.quiet:
+        print(f"{found}\n{page}")
+    return 0
+
+
+def _say_interrupted(folder: Path) -> None:
+    print(f"interrupted: finished cells are saved in {folder}, and the same command resumes there.", file=sys.stderr)
+
+
+def _noise(asked: Reproduce, folder: Path, tasks: Sequence[str]) -> tuple[Path, str]:
+    """The page, and what it says first."""
+    from srgdqn.paper import noise
+    from srgdqn.paper.claims.evidence import write_evidence
+    from srgdqn.paper.report.files import write_report
+    from srgdqn.paper.reproduce import noise_report
+
+    plan = noise.QUICK if asked.quick else noise.PLAN
+    start = time.perf_counter()
+    with _console([], asked.checkpoints.pace, asked.engine.engine, shown=not (asked.quiet or asked.json)) as console:
+        evidence = noise.run(folder, console, plan, tasks)
+    place = noise.folder_of(folder, plan)
+    write_evidence(evidence, place if asked.quick else folder)  # a preview is no evidence
+    report = noise_report(evidence, time.perf_counter() - start, preview=asked.quick)
+    return write_report(report, place)[0], report.sections[0].found
 
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:

@@ -54,7 +54,7 @@ class RunCell(TrainingCell):
 
     def compute(self, report: Report, stop: threading.Event, manager: CheckpointManager | None, ran_by: str) -> Result:
         """Trains on the calling thread, from its checkpoints if there are any."""
-        run = prepare(self.configuration)
+        run = prepare(self.configuration, **self.own)
         checkpoints = None if manager is None else manager.stamped(stamp_of(run.identity), self.name)
         result = run.train(
             listener=lambda progress: report(progress.share),

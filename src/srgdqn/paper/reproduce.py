@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from srgdqn.paper import adam_steps, factorial, tuned_settings
+from srgdqn.paper import adam_steps, factorial, noise, tuned_settings
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
 from srgdqn.paper.confirmation import confirm
@@ -58,6 +58,12 @@ LONG: Mapping[str, LongCommand] = {
 }
 """By the kind of evidence that each leaves."""
 
+SECTIONS: Mapping[str, Callable[[Evidence], Section]] = {
+    **{kind: long.section for kind, long in LONG.items()},
+    noise.KIND: noise.section,
+}
+"""The same with studies that have commands of their own, and that the package may be released without."""
+
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:
     """The sets of readings that an experiment is shown with: the primary one, or at the paper's scale perhaps all."""
@@ -74,7 +80,7 @@ def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: C
 
 def check_evidence(folder: Path) -> None:
     """Raises what is wrong with stored evidence before anything is computed."""
-    for kind in LONG:
+    for kind in SECTIONS:
         find_evidence(kind, folder)
 
 
@@ -97,10 +103,10 @@ def make_report(
     ]
     if confirmed is not None:
         sections = [with_confirmation(section, confirmed, scale) for section in sections]
-    for kind, long in LONG.items():
+    for kind, section in SECTIONS.items():
         evidence = find_evidence(kind, folder)
         if evidence is not None:
-            sections.append(long.section(evidence))
+            sections.append(section(evidence))
     return Report(
         title=TITLE,
         first=None if confirmed is None else first_screen(confirmed, _asides(folder)),
@@ -112,6 +118,29 @@ def make_report(
         facts=_facts(scale, seconds, said),
         configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
         preview=scale.name == "quick",
+    )
+
+
+def noise_report(evidence: Evidence, seconds: float, *, preview: bool) -> Report:
+    """The noise map as a page of its own."""
+    here = provenance()
+    return Report(
+        title=noise.TITLE,
+        first=None,
+        cards=(),
+        rules="",
+        glossary={},
+        sections=(noise.section(evidence),),
+        facts={
+            "date": str(evidence.about["date"]),
+            "seed": str(evidence.about["seed"]),
+            "time of this run": f"{seconds:.0f} s",
+            "processor": str(here["processor"]),
+            "computation": here["computation"],
+            **{f"version of {name}": str(version) for name, version in here["versions"].items()},
+        },
+        configurations={},
+        preview=preview,
     )
 
 

@@ -30,6 +30,7 @@ from srgdqn.paper.halving import AXES, PAPERS_OWN, Candidate, Choice, Grid, Tria
 from srgdqn.paper.measurements.recorded import Report
 from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.scores import REFERENCE, floor_of, values_of
+from srgdqn.results.result import Result
 from srgdqn.runs import measurement
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.measurement import Measured
@@ -104,7 +105,7 @@ def step_sizes(algorithm: str) -> tuple[bool, bool]:
 
 @dataclass(frozen=True)
 class StageCell:
-    """Candidates that train side by side, as lanes of one program. Only their rounds' scores are stored."""
+    """Candidates that train side by side, as lanes of one program. Only what `rows` makes of each is stored."""
 
     name: str
     configuration: Configuration
@@ -132,13 +133,17 @@ class StageCell:
         ):
             if trained.interrupted:
                 raise StopRequestedError
-            means = values_of(result_of(members[place], task, trained, ran_by=ran_by), "final").means
-            scores = pl.Series("score", means).fill_nan(None)
-            tables[place] = pl.DataFrame({"candidate": place, "round": np.arange(len(means)), "score": scores})
+            rows = self.rows(result_of(members[place], task, trained, ran_by=ran_by))
+            tables[place] = rows.insert_column(0, pl.Series("candidate", [place] * rows.height))
         about = {"plan": self._question(run.configuration), "seconds": time.perf_counter() - start, **run.identity}
         inputs = {"digest": hashed(about["plan"])["digest"], "user_code": {}}
         scores_table = pl.concat([tables[place] for place in range(len(members))])
         return Measured({"scores": scores_table}, {**about, "engine": ran_by, "inputs": inputs})
+
+    def rows(self, result: Result) -> pl.DataFrame:
+        """What is stored of a candidate's rounds."""
+        means = values_of(result, "final").means
+        return pl.DataFrame({"round": np.arange(len(means)), "score": pl.Series(means).fill_nan(None)})
 
     def save(self, outcome: Measured, folder: Path) -> None:
         """Saves the scores."""

@@ -1,0 +1,291 @@
+"""The section of the noise map: what a practitioner should do, and six figures at most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.figures.charts import (
+    BLACK,
+    BLUE,
+    BROWN,
+    GREEN,
+    GREY,
+    OLIVE,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
+from srgdqn.paper.claims.evidence import Evidence
+from srgdqn.paper.noise.results import CEILING, ERRORS, LEARNED, OVER_TRAINING, rows_of
+from srgdqn.paper.noise.rules import CONTROLS, KIND, MARGIN, OUTCOMES, PACES
+from srgdqn.paper.report.contents import Section, Table
+
+_NAMES = {"area": "area under the evaluation curve", "final": "final greedy return"}
+_PACES = {"updates": "one update per 8 environment steps", "queries": "8 gradient queries per environment step"}
+_OUTCOME_STYLES = {"area": Style(BLUE), "final": Style(ORANGE, "--")}
+_COLORS = (BLUE, GREEN, PURPLE, ORANGE, RED, SKY, OLIVE, BROWN, BLACK, GREY)
+
+
+# In words
+
+
+def headline(learners: Sequence[Mapping[str, Any]]) -> str:
+    """Whether an estimator beats tuned Adam, and where; and whether a control does, which is plain Adam itself."""
+    if not learners:
+        return "No learner was compared with tuned Adam."
+    estimators, controls = winners(learners)
+    found = "No estimator beats tuned Adam at equal gradient queries, on any task."
+    if estimators:
+        found = f"Tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
+    if controls:
+        found += f" Plain Adam tuned further gains as well: {_told(controls)}."
+    return found
+
+
+def winners(learners: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The rows of estimators and those of controls that are above tuned Adam."""
+    ahead = [row for row in learners if row["verdict"] == "holds"]
+    controls = {each.name for each in CONTROLS}
+    return [row for row in ahead if row["learner"] not in controls], [
+        row for row in ahead if row["learner"] in controls
+    ]
+
+
+def _told(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(
+        f"{row['learner']} on {row['task']} ({row['outcome']}, {row['difference']:+.3g} "
+        f"[{row['difference_low']:+.3g}, {row['difference_high']:+.3g}])"
+        for row in rows
+    )
+
+
+def advice(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
+    """What a practitioner should do, in one paragraph that follows from the tables."""
+    parts = [headline(learners), _where_noise_limits(ceilings)]
+    parts += [_where_one_could(ceilings, learners)] if learners else []
+    parts += [_do(ceilings, learners)]
+    return " ".join(part for part in parts if part)
+
+
+def limiting(ceilings: Sequence[Mapping[str, Any]], task: str, pace: str = "updates") -> list[int]:
+    """The batch sizes at which noise limits a task, by either outcome."""
+    found = {row["B"] for row in ceilings if (row["task"], row["pace"]) == (task, pace) and row["noise"] == "limits"}
+    return sorted(found)
+
+
+def _where_noise_limits(ceilings: Sequence[Mapping[str, Any]]) -> str:
+    told = []
+    for task in _in_order(row["task"] for row in ceilings):
+        sizes = limiting(ceilings, task)
+        mine = [row for row in ceilings if row["task"] == task and row["pace"] == "updates"]
+        if mine and all(row["noise"] == "nothing learned" for row in mine):
+            told.append(f"on {task} nothing is learned")
+        elif sizes:
+            told.append(f"on {task} noise limits up to B = {max(sizes):,}")
+        else:
+            told.append(f"on {task} it limits at no batch size that was tried")
+    return f"With one update per 8 steps, {'; '.join(told)}." if told else ""
+
+
+def _where_one_could(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
+    """Tasks on which noise still limits at the batch that tuned Adam chooses: there is something left to gain."""
+    batches = {row["task"]: row["Adam's B"] for row in learners}
+    room = [task for task, batch in batches.items() if batch in limiting(ceilings, task)]
+    if not room:
+        return (
+            "At the batch size that is best for Adam at 8 queries per step, noise limits nowhere: an estimator has "
+            "nothing to win there."
+        )
+    told = ", ".join(f"{task} (B = {batches[task]:,})" for task in room)
+    return f"An estimator could still win on {told}, where noise limits at the batch size that is best for Adam."
+
+
+def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
+    chosen = {row["task"]: row["Adam's B"] for row in learners}
+    if not chosen:
+        return ""
+    sizes = ", ".join(f"{batch:,} on {task}" for task, batch in chosen.items())
+    said = f"Spend gradient queries on the batch size and tune α with it: Adam was best with B = {sizes}."
+    estimators, controls = winners(learners)
+    if controls:
+        said += f" Then tune what {' and '.join(_in_order(row['learner'] for row in controls))} changed."
+    if not estimators:
+        return f"{said} Do not spend them on variance reduction."
+    return f"{said} Where that is done, {' and '.join(_in_order(row['learner'] for row in estimators))} may be tried."
+
+
+def _in_order(values: Any) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+# In pictures
+
+
+def charts_of(tables: Mapping[str, Table]) -> list[Chart]:
+    """The figures for which there are numbers."""
+    ceilings, learners = rows_of(tables, CEILING), rows_of(tables, LEARNED)
+    found = [_ceiling_chart(ceilings, pace) for pace in PACES]
+    if ERRORS in tables:
+        errors, training = tables[ERRORS].frame, tables[OVER_TRAINING].frame
+        found += [_errors_chart(errors), _axes_chart(errors), _training_chart(errors, training)]
+    found.append(_learners_chart(learners))
+    return [chart for chart in found if chart.panels]
+
+
+def _ceiling_chart(rows: Sequence[Mapping[str, Any]], pace: str) -> Chart:
+    panels = []
+    for task in _in_order(row["task"] for row in rows if row["pace"] == pace):
+        series = []
+        for outcome in OUTCOMES:
+            mine = [row for row in rows if (row["task"], row["pace"], row["outcome"]) == (task, pace, outcome)]
+            x = {"batch": _column(mine, "B")}
+            mean, low, high = (_column(mine, name) for name in ("mean", "mean_low", "mean_high"))
+            series.append(Series(_NAMES[outcome], _OUTCOME_STYLES[outcome], x, mean, low, high))
+        chance = _column(mine, "random")
+        series.append(Series("random policy", Style(GREY, ":"), x, chance))
+        panels.append(Panel(task, "return", {"batch": "batch size"}, tuple(series), log_x=True))
+    return Chart(
+        f"noise-{pace}",
+        f"Plain Adam by batch size, {_PACES[pace]}",
+        f"Plain Adam with tuned α, {_PACES[pace]}: means over confirmatory rounds with 95 % intervals.",
+        tuple(panels),
+        columns=2,
+    )
+
+
+def _styles(names: Sequence[str]) -> dict[str, Style]:
+    return {name: Style(_COLORS[place % len(_COLORS)]) for place, name in enumerate(sorted(set(names)))}
+
+
+def _errors_chart(errors: pl.DataFrame) -> Chart:
+    own = errors.filter(pl.col("axis") == "own").drop_nulls("ratio")
+    styles = _styles(errors["arm"].to_list())
+    panels = []
+    for [task], mine in own.group_by("task", maintain_order=True):
+        series = tuple(
+            Series(
+                name,
+                styles[name],
+                {"queries": rows["queries_per_update"].to_numpy()},
+                rows["ratio"].to_numpy(),
+                kind="points",
+            )
+            for [name], rows in mine.group_by("arm", maintain_order=True)
+        )
+        panels.append(Panel(str(task), "error ratio", {"queries": "queries per update"}, series, log_y=True))
+    return Chart(
+        "noise-ratios",
+        "Estimators as estimators",
+        "The squared error of a direction divided by that of the plain gradient on as many transitions as an update "
+        "queries, of every variant. Below 1 the estimator pays.",
+        tuple(panels),
+        columns=2,
+    )
+
+
+def _axes_chart(errors: pl.DataFrame) -> Chart:
+    labels = {"coefficient": "coefficient c", "horizon": "target's period, as a factor"}
+    styles = _styles(errors["arm"].to_list())
+    panels = []
+    for axis, label in labels.items():
+        mine = errors.filter(pl.col("axis") == axis).drop_nulls("ratio")
+        means = mine.group_by("arm", "value").agg(pl.col("ratio").log().mean().exp()).sort("arm", "value")
+        series = tuple(
+            Series(name, styles[name], {axis: rows["value"].to_numpy()}, rows["ratio"].to_numpy())
+            for [name], rows in means.group_by("arm", maintain_order=True)
+        )
+        if series:
+            panels.append(Panel(label, "error ratio", {axis: label}, series, log_x=axis == "horizon", log_y=True))
+    return Chart(
+        "noise-axes",
+        "Errors against the coefficient and the target's horizon",
+        "The same ratio, a geometric mean over tasks, for directions with other coefficients, and with targets copied "
+        "more or less often.",
+        tuple(panels),
+    )
+
+
+def _training_chart(errors: pl.DataFrame, training: pl.DataFrame) -> Chart:
+    own = errors.filter(pl.col("axis") == "own").drop_nulls("ratio")
+    styles = _styles(errors["arm"].to_list())
+    panels = []
+    for [task], mine in own.group_by("task", maintain_order=True):
+        best = mine.sort("ratio").unique("arm", keep="first", maintain_order=True).select("arm", "variant")
+        rows = training.filter(pl.col("task") == task).join(best, on=["arm", "variant"])
+        series = tuple(
+            Series(name, styles[name], {"steps": part["step"].to_numpy()}, part["ratio"].to_numpy())
+            for [name], part in rows.sort("arm", "step").group_by("arm", maintain_order=True)
+        )
+        panels.append(Panel(str(task), "error ratio", {"steps": "environment steps"}, series, log_y=True))
+    return Chart(
+        "noise-training",
+        "Errors over training",
+        "The same ratio at every evaluation, of each estimator's best variant.",
+        tuple(panels),
+        columns=2,
+    )
+
+
+def _learners_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
+    labels = _in_order(f"{row['task']}: {row['learner']}" for row in rows)
+    panels = []
+    for outcome in OUTCOMES:
+        mine = [row for row in rows if row["outcome"] == outcome and row["margin"]]
+        if not mine:
+            continue
+        # The margin is MARGIN · (best − random).
+        gaps = np.array([row["margin"] / MARGIN for row in mine])
+        place = np.array([labels.index(f"{row['task']}: {row['learner']}") for row in mine], float)
+        columns = ("difference", "difference_low", "difference_high")
+        mean, low, high = (_column(mine, name) / gaps for name in columns)
+        series = Series(_NAMES[outcome], _OUTCOME_STYLES[outcome], {"learner": place}, mean, low, high, "points")
+        panel = Panel(
+            _NAMES[outcome],
+            "difference to the best tuned Adam, as a share of (best − random)",
+            {"learner": ""},
+            (series,),
+            categories=tuple(labels),
+            horizontal=True,
+        )
+        panels.append(panel)
+    return Chart(
+        "noise-contrasts",
+        "Estimators as learners",
+        "At 8 gradient queries per environment step, with 95 % intervals; right of 0 the learner is ahead.",
+        tuple(panels),
+        columns=2,
+    )
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
+    return np.array([math.nan if row[name] is None else row[name] for row in rows], float)
+
+
+def section(evidence: Evidence) -> Section:
+    """The noise map as a section of a report."""
+    tables = {table.name: table for table in evidence.tables}
+    paragraphs = [advice(rows_of(tables, CEILING), rows_of(tables, LEARNED)), *evidence.about.get("notes", ())]
+    return Section(
+        name=KIND,
+        title="The noise map",
+        paper_says="Nothing of this: it promises that variance-reduced gradients make learning better.",
+        found="\n\n".join([*paragraphs, evidence.made().strip()]),
+        charts=tuple(charts_of(tables)),
+        tables=tuple(_for_readers(table) for table in evidence.tables if table.name != OVER_TRAINING),
+    )
+
+
+def _for_readers(table: Table) -> Table:
+    """The table with four digits."""
+    floats = [pl.col(name).round_sig_figs(4) for name, kind in table.frame.schema.items() if kind == pl.Float64]
+    return Table(table.name, table.title, table.frame.with_columns(floats), table.note)
