@@ -239,7 +239,7 @@ class _Study:
                 told = [(c, {name: 1 - c if name == "a" else c}) for c in self._plan.coefficients]
                 every += [("coefficient", 0, c, options) for c, options in told]
                 every += [
-                    ("queries", 0, factor, {"batch_size": round(factor * contender.batch)})
+                    ("queries", len(contender.variants) - 1, factor, {"batch_size": round(factor * contender.batch)})
                     for factor in self._plan.batch_factors
                 ]
                 every += [("horizon", len(contender.variants) - 1, h, {"horizon": h}) for h in self._plan.horizons]
