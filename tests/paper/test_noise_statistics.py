@@ -252,7 +252,7 @@ def rows(arm: str, part: str, values: Sequence[float | None], lost: Sequence[boo
         "alpha_step": 0,
         "alpha": 1e-3,
         "rows": 8,
-        "queries_per_update": 8.0,
+        "queries": 8.0,
         "stage": "screening",
         "seed": 1,
         "edges": "",
@@ -284,7 +284,7 @@ def test_it_scores_the_random_policys_mean_where_that_is_worse() -> None:
 
 def directions(arm: str, squared: Sequence[float], plain: Sequence[float], queries: float = 64.0) -> pl.DataFrame:
     columns = {"task": "CartPole", "arm": arm, "axis": "own", "variant": 0, "value": 0.5, "rows": 32, "seed": 1}
-    columns |= {"queries_per_update": queries, "squared_norm": 1.0, "squared_bias": 0.0, "cosine": 0.5}
+    columns |= {"queries": queries, "squared_norm": 1.0, "squared_bias": 0.0, "cosine": 0.5}
     frame = pl.DataFrame({"squared_error": squared, "plain_squared_error": plain}).with_row_index("step")
     return frame.with_columns(
         pl.lit(0).alias("round"), *(pl.lit(value).alias(name) for name, value in columns.items())

@@ -86,18 +86,20 @@ def ceiling(
 
 def error_ratios(errors: pl.DataFrame) -> pl.DataFrame:
     """Of each arm, axis, variant and value: the squared error of its directions divided by that of the plain gradient
-    on as many transitions as one of its updates queries (`ratio`), and the batch size of the plain gradient with an
-    equal error (`equivalent`).
+    on as many transitions as a batch of its queries (`ratio`), and the batch size of the plain gradient with an equal
+    error (`equivalent`).
+
+    Steps within a batch share its queries, and most of their error, which is that of the batch.
 
     A measurement's errors are summed over rounds; over training the geometric mean counts, as errors change in size.
     Moments at which a sum is not above 0 are left out; where none is left the ratio is null.
     """
     return (
         error_ratios_over_training(errors)
-        .group_by("arm", "axis", "variant", "value", "rows", "queries_per_update", maintain_order=True)
+        .group_by("arm", "axis", "variant", "value", "rows", "queries", maintain_order=True)
         .agg(pl.col("relative").log().mean().exp(), pl.len().alias("moments"))
         .with_columns(
-            (pl.col("relative") * pl.col("queries_per_update") / pl.col("rows")).alias("ratio"),
+            (pl.col("relative") * pl.col("queries") / pl.col("rows")).alias("ratio"),
             (pl.col("rows") / pl.col("relative")).alias("equivalent"),
         )
     )
@@ -105,12 +107,12 @@ def error_ratios(errors: pl.DataFrame) -> pl.DataFrame:
 
 def error_ratios_over_training(errors: pl.DataFrame) -> pl.DataFrame:
     """The same at each measurement: `relative` is to the plain gradient on the batch itself."""
-    keys = ["arm", "axis", "variant", "value", "rows", "queries_per_update", "step"]
+    keys = ["arm", "axis", "variant", "value", "rows", "queries", "step"]
     known = errors.filter(pl.col("squared_error").is_finite(), pl.col("plain_squared_error").is_finite())
     sums = known.group_by(keys).agg(pl.col("squared_error", "plain_squared_error").sum()).sort(keys)
     above = sums.filter(pl.col("squared_error") > 0, pl.col("plain_squared_error") > 0)
     return above.with_columns((pl.col("squared_error") / pl.col("plain_squared_error")).alias("relative")).with_columns(
-        (pl.col("relative") * pl.col("queries_per_update") / pl.col("rows")).alias("ratio")
+        (pl.col("relative") * pl.col("queries") / pl.col("rows")).alias("ratio")
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.outer_iteration import queries_per_iteration
 from srgdqn.paper.noise.rules import (
     CENTRE_BATCH,
@@ -105,18 +104,6 @@ def _configured(regime: Regime, every: int, options: dict[str, Any]) -> Configur
     period = max(1, round(factor * PERIOD / every))
     budget = {"steps": regime.steps, "learning_frequency": every, "target_period": period}
     return configure(regime.task, "dqn-adam", **common, **budget)
-
-
-def updates_per_iteration(configuration: Configuration) -> int:
-    """Adam's steps in an outer iteration."""
-    settings = configuration.estimator
-    per_pick = settings.estimator != "none" and ESTIMATORS[settings.estimator].per == "pick"
-    return settings.inner_iterations + 1 if per_pick else 1
-
-
-def queries_per_update(configuration: Configuration) -> float:
-    """Gradient queries that one of Adam's steps costs."""
-    return queries_per_iteration(configuration) / updates_per_iteration(configuration)
 
 
 def side_by_side(configurations: Sequence[Configuration]) -> list[list[int]]:

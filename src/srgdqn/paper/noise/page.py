@@ -168,7 +168,7 @@ def _styles(names: Sequence[str]) -> dict[str, Style]:
 
 
 def _errors_chart(errors: pl.DataFrame) -> Chart:
-    own = errors.filter(pl.col("axis") == "own").drop_nulls("ratio")
+    own = errors.filter(pl.col("axis").is_in(["own", "queries"])).drop_nulls("ratio")
     styles = _styles(errors["arm"].to_list())
     panels = []
     for [task], mine in own.group_by("task", maintain_order=True):
@@ -176,18 +176,18 @@ def _errors_chart(errors: pl.DataFrame) -> Chart:
             Series(
                 name,
                 styles[name],
-                {"queries": rows["queries_per_update"].to_numpy()},
+                {"queries": rows["queries"].to_numpy()},
                 rows["ratio"].to_numpy(),
                 kind="points",
             )
             for [name], rows in mine.group_by("arm", maintain_order=True)
         )
-        panels.append(Panel(str(task), "error ratio", {"queries": "queries per update"}, series, log_y=True))
+        panels.append(Panel(str(task), "error ratio", {"queries": "queries per batch"}, series, log_y=True))
     return Chart(
         "noise-ratios",
         "Estimators as estimators",
-        "The squared error of a direction divided by that of the plain gradient on as many transitions as an update "
-        "queries, of every variant. Below 1 the estimator pays.",
+        "The squared error of a direction divided by that of the plain gradient on as many transitions as a "
+        "batch of it queries, of every variant and with larger and smaller batches. Below 1 the estimator pays.",
         tuple(panels),
         columns=2,
     )
@@ -251,7 +251,7 @@ def _learners_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
         series = Series(_NAMES[outcome], _OUTCOME_STYLES[outcome], {"learner": place}, mean, low, high, "points")
         panel = Panel(
             _NAMES[outcome],
-            "difference to the best tuned Adam, as a share of (best − random)",
+            "difference / (best − random)",
             {"learner": ""},
             (series,),
             categories=tuple(labels),
@@ -261,7 +261,8 @@ def _learners_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart(
         "noise-contrasts",
         "Estimators as learners",
-        "At 8 gradient queries per environment step, with 95 % intervals; right of 0 the learner is ahead.",
+        "Differences to the best tuned Adam, as shares of (best − random), at 8 gradient queries per environment step, "
+        "with 95 % intervals; right of 0 the learner is ahead.",
         tuple(panels),
         columns=2,
     )

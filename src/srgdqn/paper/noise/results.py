@@ -63,8 +63,8 @@ _TITLES = {
     ),
     ERRORS: (
         "Errors of directions",
-        "Ratio: the squared error of a direction, divided by that of the plain gradient on as many transitions as an "
-        "update queries; below 1 the estimator pays as an estimator.",
+        "Ratio: the squared error of a direction, divided by that of the plain gradient on as many transitions as a "
+        "batch of it queries; below 1 the estimator pays as an estimator.",
     ),
     OVER_TRAINING: ("Errors of directions over training", "Summed over rounds at each measurement."),
 }
@@ -206,7 +206,7 @@ def _of_learner(mine: pl.DataFrame, arm: Arm, adam: Arm, ratios: pl.DataFrame) -
         "N": row["rows"],
         "Adam's B": adam.batch,
         **_about(mine, arm),
-        "queries per update": row["queries_per_update"],
+        "queries per batch": row["queries"],
         "error ratio": ratio,
         "equivalent batch by error": equivalent,
     }

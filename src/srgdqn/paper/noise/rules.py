@@ -25,6 +25,8 @@ EVALUATIONS = 20
 """Of a round."""
 PERIOD = 256
 """Environment steps between two copies of the target network, whatever an arm's pace."""
+ERRORS_SHIFT = 104
+"""Steps by which errors are measured less often than that, so that the target is of another age each time."""
 ALPHA, CENTRE_BATCH, FACTOR = 1e-3, 64, 2.0
 """The grid of α is centred on ALPHA · √(B / CENTRE_BATCH); neighbours differ by FACTOR."""
 ALPHA_STEPS = (-2, -1, 0, 1, 2)
@@ -135,10 +137,12 @@ class Plan:
     controls: tuple[Contender, ...] = CONTROLS
     most_contenders: int = MOST_CONTENDERS
     coefficients: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    batch_factors: tuple[float, ...] = (0.5, 2.0, 4.0)
+    """Of a contender's batch size."""
     horizons: tuple[float, ...] = (0.25, 1.0, 4.0)
     """Of the target's period, as factors."""
     swept: tuple[str, ...] = ("storm", "svrg", "srg")
-    """Contenders whose errors are measured against their coefficient and the horizon."""
+    """Contenders whose errors are measured against queries, their coefficient and the horizon."""
     resamples: int = RESAMPLES
     described_batches: tuple[int, ...] = (32, 256)
     described_rounds: int = 20
@@ -222,6 +226,7 @@ QUICK = Plan(
     most_contenders=2,
     coefficients=(0.0, 1.0),
     horizons=(0.25, 1.0),
+    batch_factors=(2.0,),
     swept=("svrg",),
     resamples=500,
     described_rounds=2,

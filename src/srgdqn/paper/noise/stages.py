@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from srgdqn.learner.outer_iteration import queries_per_iteration
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.noise.analysis import error_ratios
 from srgdqn.paper.noise.arms import (
@@ -25,7 +26,6 @@ from srgdqn.paper.noise.arms import (
     configuration_of,
     grid_of,
     learner_arm,
-    queries_per_update,
     side_by_side,
 )
 from srgdqn.paper.noise.cells import (
@@ -36,7 +36,7 @@ from srgdqn.paper.noise.cells import (
     can_measure_directions,
     measuring_directions,
 )
-from srgdqn.paper.noise.rules import MOST_WIDENINGS, PACES, Contender, Plan, Stage
+from srgdqn.paper.noise.rules import ERRORS_SHIFT, EVALUATIONS, MOST_WIDENINGS, PACES, Contender, Plan, Stage
 from srgdqn.paper.noise.selection import Choice, Wanted, next_step, stage_rows, trials_of
 from srgdqn.paper.tuning_search import StageCell
 from srgdqn.runs.measurement import Measured
@@ -50,7 +50,7 @@ ROUNDS_SCHEMA: dict[str, Any] = {
     "alpha_step": pl.Int64,
     "alpha": pl.Float64,
     "rows": pl.Int64,
-    "queries_per_update": pl.Float64,
+    "queries": pl.Float64,
     "stage": pl.String,
     "seed": pl.Int64,
     "round": pl.Int64,
@@ -67,11 +67,11 @@ ERRORS_SCHEMA: dict[str, Any] = {
     "variant": pl.Int64,
     "value": pl.Float64,
     "rows": pl.Int64,
-    "queries_per_update": pl.Float64,
+    "queries": pl.Float64,
     "seed": pl.Int64,
     **ERROR_COLUMNS,
 }
-"""`axis`: `own` of a contender's variants, `coefficient` or `horizon` of those that are swept, along `value`."""
+"""`axis`: `own` of a contender's variants; `queries`, `coefficient` or `horizon`, along `value`, of those swept."""
 
 
 class Found(NamedTuple):
@@ -195,7 +195,7 @@ class _Study:
                 "alpha_step": [each.alpha_step for each in group],
                 "alpha": [each.optimiser.alpha for each in members],
                 "rows": [each.replay.batch_size for each in members],
-                "queries_per_update": [queries_per_update(each) for each in members],
+                "queries": [queries_per_iteration(each) for each in members],
             }
         )
         common = {"task": arm.task, "part": arm.part, "arm": arm.name, "batch": arm.batch, "stage": stage}
@@ -238,6 +238,10 @@ class _Study:
                 name = "a" if "a" in contender.variants[0] else "coefficient"
                 told = [(c, {name: 1 - c if name == "a" else c}) for c in self._plan.coefficients]
                 every += [("coefficient", 0, c, options) for c, options in told]
+                every += [
+                    ("queries", len(contender.variants) - 1, factor, {"batch_size": round(factor * contender.batch)})
+                    for factor in self._plan.batch_factors
+                ]
                 every += [("horizon", len(contender.variants) - 1, h, {"horizon": h}) for h in self._plan.horizons]
             for (axis, variant, value, options), seed in itertools.product(every, self._plan.errors.seeds):
                 found.append(self._error_cell(contender, axis, variant, value, options, seed))
@@ -247,11 +251,17 @@ class _Study:
         self, contender: Contender, axis: str, variant: int, value: float, options: dict[str, Any], seed: int
     ) -> tuple[dict[str, Any], DirectionsCell]:
         arm, rounds = learner_arm(self._task, contender), self._plan.errors.rounds
-        more = {**options, **measuring_directions()}
+        # At all ages of the target: directions that remember err by when it was copied.
+        interval = self._plan.regimes[self._task].steps // EVALUATIONS + ERRORS_SHIFT
+        more = {**options, **measuring_directions(), "evaluation_interval": interval}
         configuration = configuration_of(self._plan, arm, Candidate(variant, 0), rounds, seed, **more)
         name = f"{_slug(self._task)}-errors-{_slug(contender.name)}-{axis}-{variant}-{value:g}-{seed}"
         labels = {"task": self._task, "arm": contender.name, "axis": axis, "variant": variant, "value": value}
-        labels |= {"seed": seed, "rows": contender.batch, "queries_per_update": queries_per_update(configuration)}
+        labels |= {
+            "seed": seed,
+            "rows": configuration.replay.batch_size,
+            "queries": queries_per_iteration(configuration),
+        }
         return labels, DirectionsCell(name, configuration, ({},))
 
 
