@@ -147,7 +147,7 @@ def test_a_module_that_registers_nothing_is_warned_about_once(
     written(tmp_path, "busy")
     assert main(["list", "--import", "idle", "--import=idle", "--import", "./busy.py"]) == 0
     [line] = capsys.readouterr().err.splitlines()
-    assert line == f"warning: --import idle ({tmp_path}/idle.py) registered no estimator and no environment."
+    assert line == f"warning: --import idle ({tmp_path}/idle.py) registered nothing: no estimator, environment or rule."
 
 
 def test_only_the_command_line_names_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

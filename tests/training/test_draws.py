@@ -79,7 +79,7 @@ def test_what_is_drawn_from_a_blocks_own_key_is_drawn_nowhere_else(draws: Draws)
 
 
 def test_no_draw_of_an_outer_iteration_has_the_key_of_another(draws: Draws) -> None:
-    """D and picks without replacement, rows beyond D, coins, and all that of the block's other outer iterations."""
+    """D and picks without replacement, rows beyond D and of a reference, coins, and all that of the block's others."""
     sampling = jax.random.wrap_key_data(draws.batches.sampling)
 
     @jax.jit
@@ -89,11 +89,11 @@ def test_no_draw_of_an_outer_iteration_has_the_key_of_another(draws: Draws) -> N
     def keys_of(key: jax.Array) -> tuple[tuple[jax.Array, ...], jax.Array]:
         nothing = jnp.zeros(0, jnp.uint32)
         made = BatchDraws(nothing, nothing, key)
-        return (*jax.random.split(key), made.beyond, key), made.coins(INNER)
+        return (*jax.random.split(key), made.beyond, made.reference, key), made.coins(INNER)
 
     keys, coins = keys_of(sampling)
     every = np.concatenate([np.asarray(jax.random.key_data(key)).reshape(-1, 2) for key in keys])
-    assert len(np.unique(every, axis=0)) == len(every) == 4 * ROUNDS * BLOCKS * UPDATES
+    assert len(np.unique(every, axis=0)) == len(every) == 5 * ROUNDS * BLOCKS * UPDATES
     coins = np.asarray(coins)
     assert stats.kstest(coins.ravel(), "uniform").pvalue > 1e-3
     # A coin is nobody's first number: not of the order in which picks are drawn without replacement, say.

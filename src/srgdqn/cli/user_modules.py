@@ -56,7 +56,10 @@ def import_module(text: str) -> None:
         raise InputError(f"--import {text} failed{_where(error)}: {_what(error)}") from error
     if is_new and _registered() == before:
         place = getattr(module, "__file__", None) or "which has no file"
-        print(f"warning: --import {text} ({place}) registered no estimator and no environment.", file=sys.stderr)
+        print(
+            f"warning: --import {text} ({place}) registered nothing: no estimator, environment or rule.",
+            file=sys.stderr,
+        )
 
 
 def _file(text: str) -> Path:
@@ -110,13 +113,13 @@ def _not_found(text: str, known: Iterable[str]) -> InputError:
     )
 
 
-def _registered() -> tuple[set[str], set[str]]:
-    """The names of estimators and of environments that are registered."""
+def _registered() -> tuple[set[str], ...]:
+    """The names of estimators, of environments and of rules that are registered."""
     from gymnasium.envs.registration import registry
 
-    from srgdqn.config.discovery import ESTIMATORS
+    from srgdqn.config.discovery import ESTIMATORS, OWN_RULES
 
-    return set(ESTIMATORS), set(registry)
+    return set(ESTIMATORS), set(registry), *map(set, OWN_RULES.values())
 
 
 def _where(error: BaseException) -> str:

@@ -65,7 +65,7 @@ class Estimator(NamedTuple):
       coins: whether it uses `query.coin`, a random number for each of its directions.
       per: whether it gives a direction for every pick from D, or one for every D.
       anchor: whether it uses Δ_0, which is not computed where nobody does.
-      replay_rows: how many rows of the replay beyond D `query.on_replay` has.
+      replay_rows: work -> how many rows of the replay beyond D `query.on_replay` has. `work` is as for `init`.
       logged: names of columns in `curves`, each with a function (memory, θ) -> number; windows have its mean.
       evaluated: (memory, θ) -> the parameters that evaluations and saved policies have in place of θ.
       problem: options -> what is wrong with them beside each other for this estimator, and how to fix it; or None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ def sizes_of(configuration: Configuration) -> Work:
     """What an estimator's memory may depend on: its other numbers are not known where a program for it is compiled."""
     declared, work = numbers_of_estimator(configuration.estimator.estimator), work_of(configuration)
     sizes = {name: value for name, value in work.numbers.items() if name in declared and declared[name].size}
-    return work._replace(numbers=sizes)
+    return work._replace(window=None, numbers=sizes)
 
 
 def work_of(configuration: Configuration) -> Work:
@@ -124,7 +125,13 @@ def evaluated_parameters(configuration: Configuration, state: LearnerState, *, r
     chosen = chosen_estimator(configuration)
     if chosen is None or chosen.evaluated is None:
         return state.parameters
-    return jax.jit(jax.vmap(chosen.evaluated) if rounds else chosen.evaluated)(state.memory, state.parameters)
+    parameters: Parameters = _evaluating(chosen.evaluated, rounds)(state.memory, state.parameters)
+    return parameters
+
+
+@functools.lru_cache(maxsize=16)
+def _evaluating(function: Any, rounds: bool) -> Any:
+    return jax.jit(jax.vmap(function) if rounds else function)
 
 
 def logged_columns(configuration: Configuration) -> tuple[str, ...]:
@@ -150,7 +157,7 @@ def batch_rows(configuration: Configuration) -> int:
 def replay_rows(configuration: Configuration) -> int:
     """The rows of the replay beyond D that the estimator may ask about."""
     chosen = chosen_estimator(configuration)
-    return 0 if chosen is None or chosen.replay_rows is None else chosen.replay_rows(work_of(configuration))
+    return 0 if chosen is None or chosen.replay_rows is None else chosen.replay_rows(sizes_of(configuration))
 
 
 def coins_needed(configuration: Configuration) -> int:

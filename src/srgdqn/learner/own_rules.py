@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srgdqn.config.discovery import BOOTSTRAPS, OWN_RULES, SAMPLINGS
 from srgdqn.errors import InputError
-from srgdqn.learner.estimators import ESTIMATORS, own_estimators
+from srgdqn.learner.estimators import ESTIMATORS, definition_of, own_estimators
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
@@ -55,8 +55,10 @@ def register_bootstrap(name: str, rule: Bootstrap) -> None:
 def _register(option: str, name: str, rule: Any, built_in: tuple[str, ...]) -> None:
     if not callable(rule):
         raise InputError(f"the rule {name!r} for {option} is a {type(rule).__name__}, not a function. Give a function.")
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InputError(f"the name of a rule for {option} is {name!r}. Give a string of printable characters.")
     known = OWN_RULES[option].get(name)
-    same = known is not None and (known.__module__, known.__qualname__) == (rule.__module__, rule.__qualname__)
+    same = known is not None and definition_of(known) == definition_of(rule)
     if name in built_in or (known is not None and not same):
         raise InputError(f"there already is a rule for {option} called {name!r}. Give the new one another name.")
     OWN_RULES[option][name] = rule

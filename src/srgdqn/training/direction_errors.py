@@ -49,8 +49,8 @@ Gather = Callable[[np.ndarray], Any]
 class DirectionErrors(NamedTuple):
     """The columns of the table `directions`; means over draws, estimated without bias, so that small ones may be < 0.
 
-    All NaN where nothing was measured, and infinite where a draw led to numbers that are not finite. A cosine is NaN
-    also where the estimate of ‖G‖² is not positive.
+    All NaN where nothing was measured, and infinite (missing in the table) where a draw led to numbers that are not
+    finite. A cosine is NaN also where the estimate of ‖G‖² is not positive.
     """
 
     squared_norm: Any  # ‖G‖²
@@ -153,6 +153,7 @@ def compared(
         learner,
         batch,
         rows.picks,
+        weights=rows.weights,
         origin=rows.origin,
         replay=None if beyond is None else lambda: beyond,
         coins=rows.coins,
@@ -163,13 +164,13 @@ def compared(
     assert theta is not None
     source = make_gradients(configuration.gradients, network)
 
-    def frozen(transitions: Transitions) -> Batch:
-        return outer_batch(configuration.gradients, network, transitions, learner.parameters, learner.target)
+    def frozen(transitions: Transitions, weights: Any = None) -> Batch:
+        return outer_batch(configuration.gradients, network, transitions, learner.parameters, learner.target, weights)
 
     half = reference.reward.shape[0] // 2
     whole = frozen(reference)
     first, second = (source.mean(theta, whole.rows(part))[0] for part in (slice(None, half), slice(half, None)))
-    plain = source.mean(theta, frozen(batch))[0]
+    plain = source.mean(theta, frozen(batch, rows.weights))[0]
     return Compared(_dot(first, second), *(_sums(each, first, second) for each in (trace.last_delta, plain)))
 
 

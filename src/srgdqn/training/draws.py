@@ -20,6 +20,7 @@ from srgdqn.config import Configuration
 # What is folded into the key `sampling`. Its first two children by `split`, of which D and the picks are drawn without
 # replacement, are what folding 0 and 1 into it gives.
 _BEYOND, _COINS, _OTHERS = 2, 3, 4
+_REFERENCE = 2**32 - 1  # far from those of a block's other outer iterations
 
 
 class BatchDraws(NamedTuple):
@@ -37,7 +38,7 @@ class BatchDraws(NamedTuple):
     @property
     def reference(self) -> PRNGKeyArray:
         """For the rows that a direction is compared on."""
-        return jax.random.fold_in(self.sampling, 2)
+        return jax.random.fold_in(self.sampling, _REFERENCE)
 
     def coins(self, count: int) -> Float[Array, " directions"]:
         """Random numbers for the estimator."""

@@ -6,7 +6,7 @@ import dataclasses
 import operator
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from srgdqn.kernel.structures import TEAM, whole_teams
 from srgdqn.learner.estimators import estimator
 from srgdqn.learner.networks import NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Normaliser
-from srgdqn.learner.outer_iteration import evaluated_parameters
+from srgdqn.learner.outer_iteration import evaluated_parameters, sizes_of
 from srgdqn.tasks import Task
 from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.direction_errors import DirectionProgram, direction_program
@@ -250,6 +250,7 @@ def _what_starts_depend_on(program: Program, user_network: Any, lanes: Lane) -> 
         configuration.network,
         Identity(user_network),
         None if name == "none" else estimator(name).init,
+        tuple(tuple(each.items()) if isinstance(each, Mapping) else each for each in sizes_of(configuration)),
         structure,
         tuple((leaf.shape, leaf.dtype) for leaf in leaves),
     )

@@ -86,12 +86,20 @@ def _rules(configuration: Configuration) -> Iterator[tuple[str, Any]]:
 
 
 def modules_behind(parts: Iterable[Any]) -> list[types.ModuleType]:
-    """The user's own modules that rules and the directions of estimators come from, and those of the user's that these
+    """The user's own modules that rules and the functions of estimators come from, and those of the user's that these
     import.
     """
-    homes = {str(_definition(getattr(each, "direction", each)).__module__) for each in parts}
+    functions = [function for each in parts for function in _functions_of(each)]
+    homes = {str(_definition(function).__module__) for function in functions}
     names = {name for home in homes for name in _sources_behind(home)}
     return [sys.modules[name] for name in sorted(names) if name in sys.modules]
+
+
+def _functions_of(part: Any) -> list[Any]:
+    """A rule, or the functions of an estimator."""
+    if not isinstance(part, Estimator):
+        return [part]
+    return [each for each in (*part, *(function for _, function in part.logged)) if callable(each)]
 
 
 def code_of(

@@ -9,6 +9,7 @@ not import jax, so that names and formulas can be listed at once.
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from srgdqn.config import discovery
 from srgdqn.config.checks import check_numbers
@@ -47,6 +48,8 @@ def register_estimator(name: str, new: Estimator) -> None:
     """Makes an estimator known to `srgdqn.train` as `estimator=name`, in place of what the same definition made before:
     a cell of a notebook may be run again.
     """
+    if not isinstance(new, Estimator):
+        raise InputError(f"the estimator {name!r} is a {type(new).__name__}. Give an srgdqn.Estimator.")
     known = ESTIMATORS.get(name)
     if name == "none" or name in _BUILT_IN or (known is not None and _definition(known) != _definition(new)):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
@@ -54,9 +57,15 @@ def register_estimator(name: str, new: Estimator) -> None:
     ESTIMATORS[name] = new
 
 
-def _definition(each: Estimator) -> tuple[str, str]:
-    function = each.direction
-    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", function))
+def _definition(each: Estimator) -> list[tuple[str, str]]:
+    return [definition_of(part) for part in each if callable(part)]
+
+
+def definition_of(function: Any) -> tuple[str, str]:
+    """Where a function, a partial or an object that can be called is defined: its module and its name there."""
+    function = getattr(function, "func", function)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return str(named.__module__), str(named.__qualname__)
 
 
 def own_estimators() -> dict[str, Estimator]:

@@ -43,7 +43,7 @@ mars = Estimator(
     evaluations=lambda work: 2 * work.batch_size,
     numbers=(
         Number("weight", 0.225, "w, the weight of the gradient's change.", 0),
-        Number("longest", 1.0, "Length that the corrected gradient is shortened to.", 0),
+        Number("longest", 1.0, "Length that the corrected gradient is shortened to.", 1e-9),
     ),
     per="batch",
     formula="Δ = g(θ; D) + w (g(θ; D) - g(θ_before; D)), shortened",

@@ -43,7 +43,7 @@ spider = Estimator(
     evaluations=lambda work: rows(work) / work.numbers["every"] + 2 * work.batch_size,
     numbers=(
         Number("every", 16, "q, the iterations from one large sample to the next.", 1),
-        Number("radius", 1.0, "Length that the direction is shortened to.", 0),
+        Number("radius", 1.0, "Length that the direction is shortened to.", 1e-9),
         Number("anchor_batches", 16, "K: a large sample has K·N rows of the replay.", 1, 10_000, size=True),
     ),
     per="batch",

@@ -276,7 +276,8 @@ def work_of(cell: StageCell) -> float:
     training = cell.configuration.training
     steps = training.steps or 0
     rounds = training.rounds * len(cell.settings)
-    return steps / training.learning_frequency * rounds * cell.configuration.replay.batch_size
+    updates = steps / training.learning_frequency * training.gradient_steps
+    return updates * rounds * queries_per_iteration(cell.configuration)
 
 
 def _slug(text: str) -> str:

@@ -94,6 +94,7 @@ class HostRound:
         self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
         self.policy = self._learning.policy
         chosen = chosen_estimator(configuration)
+        self._evaluated: tuple[tuple[LearnerState, Normaliser], GreedyPolicy] | None = None
         self._evaluates_others = chosen is not None and chosen.evaluated is not None
         self.memory = _memory(configuration, task, program.slots)
         self.blocks = 0  # done
@@ -131,12 +132,14 @@ class HostRound:
     @property
     def evaluated_policy(self) -> GreedyPolicy:
         """The policy that is evaluated: the one that acts, unless the estimator has other parameters for it."""
-        parameters = evaluated_parameters(self.configuration, self.learner) if self._evaluates_others else None
-        if parameters is None:
+        if not self._evaluates_others:
             return self.policy
-        policy = greedy_policy(self.network, self._program.greedy)
-        policy.update(parameters, self.normaliser)
-        return policy
+        present = self.learner, self.normaliser
+        if self._evaluated is None or any(a is not b for a, b in zip(self._evaluated[0], present, strict=True)):
+            policy = greedy_policy(self.network, self._program.greedy)
+            policy.update(evaluated_parameters(self.configuration, self.learner), self.normaliser)
+            self._evaluated = present, policy
+        return self._evaluated[1]
 
     def resume_from(self, learner: LearnerState, normaliser: Normaliser) -> None:
         """Replaces what has been learnt."""
@@ -370,7 +373,7 @@ class HostRound:
         """Of its direction, where it has begun to learn and not diverged."""
         del everyone
         errors = NOT_MEASURED
-        if self.iterations and self.diverged_at is None:
+        if self.iterations and self.blocks > self.first_learning and self.diverged_at is None:
             errors = measure(
                 self._program.directions,
                 np.asarray(jax.random.key_data(self.key)),
