@@ -52,8 +52,12 @@ def test_xla_counts_a_loops_body_once_and_we_every_time() -> None:
     assert compiler_count(written_out, square) == 7 * product
 
 
+# Those of a direction per batch have no formula: before optimising the compiler also counts a gradient that it drops.
+_COUNTED = [name for name, each in ALGORITHMS.items() if each.options["estimator"] not in ("storm", "mars")]
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "hidden"), [*((name, (20, 20)) for name in ALGORITHMS), ("srg-dqn", (20,)), ("svr-dqn", (64, 64))]
+    ("algorithm", "hidden"), [*((name, (20, 20)) for name in _COUNTED), ("srg-dqn", (20,)), ("svr-dqn", (64, 64))]
 )
 def test_the_compiler_counts_somewhat_more(algorithm: str, hidden: tuple[int, ...]) -> None:
     from problems import counts_of

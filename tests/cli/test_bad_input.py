@@ -110,7 +110,7 @@ def test_what_cannot_be_used_is_refused(refused, words: str, why: str) -> None:
         (b"[optimizer]\neta = 0.1", "unknown table 'optimizer'. Did you mean 'optimiser'?"),
         (b"eta = 'fast'", "eta is 'fast'"),
         (b"eta = nan", "eta is nan"),
-        (b"[task]\ntask = 'Acrobot'", "Did you mean Gymnasium's 'Acrobot-v1'?"),
+        (b"[task]\ntask = 'LunarLander'", "Did you mean Gymnasium's 'LunarLander-v3'?"),
         (b"algorithm = 3", "algorithm is 3, which is not a name"),
         (b"eta = 0.1", "no task was given"),
         (b"task = 'CartPole'\nnetwork = 'Mine'", "the configuration's network is the module 'Mine'"),

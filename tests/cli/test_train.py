@@ -41,7 +41,8 @@ def test_a_saved_configuration_repeats_the_run(
     assert main(["train", "--config", str(trained / "configuration.toml"), "--out", str(again), "--json"]) == 0
     first, second = srgdqn.load(trained), srgdqn.load(again)
     assert first.configuration == second.configuration
-    for name in SCHEMAS.keys() - {"timings"}:
+    assert first.run.tables.keys() == second.run.tables.keys() >= SCHEMAS.keys() - {"directions"}
+    for name in first.run.tables.keys() - {"timings"}:
         assert first.run.tables[name].equals(second.run.tables[name]), name
     for name, array in first.run.parameters.items():
         assert array.tobytes() == second.run.parameters[name].tobytes()

@@ -56,7 +56,7 @@ def test_the_procedure_is_what_the_rules_ask_for() -> None:
 def test_grids_have_the_step_sizes_that_count(algorithm: str) -> None:
     grid = PROCEDURE.grid(algorithm)
     plain = "no-adam" in algorithm or algorithm in ("sgd-inner", "dqn-gd") or algorithm.startswith("dqn-sgd")
-    only_alpha = algorithm in (*ADAM_STEPS, "dqn-adam", "dqn-adam-repeated")
+    only_alpha = algorithm in (*ADAM_STEPS, "dqn-adam", "dqn-adam-repeated", "dqn-storm", "dqn-mars")
     expected = Grid((-2, 2), (0, 0)) if plain else Grid((0, 0), (-2, 2)) if only_alpha else Grid((-2, 2), (-2, 2))
     assert grid == expected
     assert step_sizes(algorithm) == (not only_alpha, not plain)

@@ -236,7 +236,7 @@ class TestForgery:
         with pytest.raises(InputError, match=r"curves\.parquet cannot be used: it cannot be read as a Parquet file"):
             load(folder)
         self.forge(folder, "curves.parquet", (folder / "timings.parquet").read_bytes())
-        with pytest.raises(InputError, match=r"curves\.parquet cannot be used: unknown column of curves"):
+        with pytest.raises(InputError, match=r"curves\.parquet cannot be used: the table curves lacks round, reward"):
             load(folder)
 
     def test_a_wrong_configuration_is_named(self, folder: Path) -> None:

@@ -152,7 +152,7 @@ def test_averaged_parameters_are_logged_evaluated_and_saved(task: str) -> None:
     """The average as its file has it: followed by hand in one linear function of all parameters."""
     register_estimator("averaged", averaged(ESTIMATORS["storm"]))
     how = HOW if task == "CartPole" else HOST
-    usual = {**how, "steps": 320, "window": BLOCK, "alpha": 0.05}
+    usual = {**how, "steps": 320, "window": BLOCK, "alpha": 0.05, "kernel": "xla"}
     result = srgdqn.train(task, "dqn-storm", **usual, estimator="averaged", share=0.25)
     plain = srgdqn.train(task, "dqn-storm", **usual)
     at_once = srgdqn.train(task, "dqn-storm", **usual, estimator="averaged", share=1.0)

@@ -99,13 +99,17 @@ SHAPES: dict[str, Any] = dict(
     schedule="cosine",
     clip_norm=1.0,
     learning_frequency=8,
+    gradient_steps=2,
+    scale_observations=True,
     lanes=5,
     kernel="native",
     evaluation_episodes=4,
     evaluation_limit=7,
 )
-# Not tried here: a name of a task or module, what some environments alone have, and what needs another algorithm.
-ELSEWHERE = {"task", "network", "torques", "dynamics", "single_step_matches", "action_bins", "environments"}
+# Not tried here: a name of a task, a module or a rule of one's own, what some environments alone have, what needs another
+# algorithm, and what has a program of its own.
+ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
+ELSEWHERE |= {"single_step_matches", "direction_errors"}
 
 
 @pytest.fixture

@@ -43,6 +43,8 @@ STYLES: dict[str, Style] = {
     "svr-adam-steps": Style(GREEN, "-."),
     "sgd-adam-steps": Style(SKY, ":"),
     "sgd-adam-steps-b2": Style(SKY, "-."),
+    "dqn-storm": Style(PURPLE, "--"),
+    "dqn-mars": Style(BROWN, ":"),
     "random": Style(GREY, ":"),
     "untrained": Style(GREY),
 }

@@ -145,7 +145,7 @@ def test_a_batch_from_the_recording_is_that_from_the_ring(options: dict[str, Any
     @jax.jit
     def both(ring: Any, index: Any) -> Any:
         draws = draw_block(configuration, key, index, actions=2, rows=rows)
-        live = from_replay(BatchContext(configuration, network, None, ring, index, draws, None))
+        live = from_replay(BatchContext(configuration, network, None, ring, index, draws.batch(), None))
         return batch_at(configuration, network, jnp.asarray(recording), number, index, 2), live[:2]
 
     for block in range(BLOCKS):
