@@ -106,8 +106,8 @@ SHAPES: dict[str, Any] = dict(
     evaluation_episodes=4,
     evaluation_limit=7,
 )
-# Not tried here: a name of a task, a module or a rule of one's own, what some environments alone have, what needs another
-# algorithm, and what has a program of its own.
+# Not tried here: a name of a task, a module or a rule, what some environments alone have, what needs another algorithm,
+# and what has a program of its own.
 ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
 ELSEWHERE |= {"single_step_matches", "direction_errors"}
 
