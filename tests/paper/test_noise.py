@@ -143,6 +143,19 @@ def test_those_with_the_smallest_error_at_equal_queries_learn_beside_both_contro
     assert names == ["srg", "storm", "svrg", "page", "fresh halves", "β₁"]
 
 
+def test_a_variant_that_diverges_is_not_chosen_for_its_survivors() -> None:
+    """In a tenth of its measurements at most."""
+    errors = measured({"storm": [3.0], "mars": [1.0], "page": [0.7], "srg": [0.2], "svrg": [0.6]})
+    each = errors.filter(arm="srg").height
+    copies = pl.concat([errors] * 10)
+    for lost, first in ((1, "srg"), (2, "svrg")):
+        rest = copies.filter(pl.col("arm") != "srg")
+        kept = copies.filter(arm="srg").head((10 - lost) * each)
+        assert chosen_contenders(PLAN, pl.concat([rest, kept]))[0].name == first
+        gone = copies.filter(arm="srg").tail(lost * each).with_columns(squared_error=pl.lit(None, pl.Float64))
+        assert chosen_contenders(PLAN, pl.concat([rest, kept, gone]))[0].name == first
+
+
 def test_without_measurements_the_first_of_the_list_learn() -> None:
     names = [each.name for each in chosen_contenders(PLAN, pl.DataFrame(schema=ERRORS_SCHEMA))]
     assert names == [*(each.name for each in PLAN.contenders[: PLAN.most_contenders]), "fresh halves", "β₁"]

@@ -30,6 +30,8 @@ ERRORS_SHIFT = 104
 ALPHA, CENTRE_BATCH, FACTOR = 1e-3, 64, 2.0
 """The grid of α is centred on ALPHA · √(B / CENTRE_BATCH); neighbours differ by FACTOR."""
 ALPHA_STEPS = (-2, -1, 0, 1, 2)
+LEAST_MEASURED = 0.9
+"""Share of the measurements of the variant with most that a variant needs to be chosen: diverged rounds have none."""
 MOST_WIDENINGS = 2
 FINALISTS = 2
 MARGIN = 0.05

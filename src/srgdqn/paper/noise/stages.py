@@ -36,7 +36,16 @@ from srgdqn.paper.noise.cells import (
     can_measure_directions,
     measuring_directions,
 )
-from srgdqn.paper.noise.rules import ERRORS_SHIFT, EVALUATIONS, MOST_WIDENINGS, PACES, Contender, Plan, Stage
+from srgdqn.paper.noise.rules import (
+    ERRORS_SHIFT,
+    EVALUATIONS,
+    LEAST_MEASURED,
+    MOST_WIDENINGS,
+    PACES,
+    Contender,
+    Plan,
+    Stage,
+)
 from srgdqn.paper.noise.selection import Choice, Wanted, next_step, stage_rows, trials_of
 from srgdqn.paper.tuning_search import StageCell
 from srgdqn.runs.measurement import Measured
@@ -97,11 +106,16 @@ def compute_task(plan: Plan, task: str, folder: Path, console: Console) -> Found
 
 def chosen_contenders(plan: Plan, errors: pl.DataFrame) -> list[Contender]:
     """The contenders with the smallest error at equal queries, each with its best variant, and both controls; without
-    measurements, the first that are listed.
+    measurements, the first that are listed. A variant that diverged too often is none of a contender's.
     """
     names = [each.name for each in plan.contenders]
     if errors.height:
-        best = error_ratios(errors.filter(pl.col("axis") == "own")).group_by("arm").agg(pl.col("ratio").min())
+        own = errors.filter(pl.col("axis") == "own")
+        variant = ("arm", "variant", "value")
+        finite = own.filter(pl.col("squared_error").is_finite(), pl.col("plain_squared_error").is_finite())
+        measured = finite.group_by(variant).len()
+        steady = measured.filter(pl.col("len") >= LEAST_MEASURED * pl.col("len").max())
+        best = error_ratios(own.join(steady, on=variant, how="semi")).group_by("arm").agg(pl.col("ratio").min())
         names = best.drop_nulls().filter(pl.col("ratio").is_finite()).sort("ratio", "arm")["arm"].to_list()
     listed = {each.name: each for each in plan.contenders}
     return [listed[name] for name in names[: plan.most_contenders]] + list(plan.controls)
