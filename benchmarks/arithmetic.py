@@ -14,6 +14,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from srgdqn.config import Configuration
+from srgdqn.config.algorithms import ALGORITHMS
+
+# Algorithms with a formula here. Of those with a direction per batch the compiler also counts, before it optimises, a
+# gradient that it drops.
+COUNTED = tuple(name for name, each in ALGORITHMS.items() if each.options["estimator"] not in ("storm", "mars"))
 
 ACTING, FULL_BATCH, INNER, ADAM = "acting", "full-batch step", "inner iterations", "Adam process"
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from arithmetic import COUNTED
 from limit_tables import panels, print_counts, print_machine, print_parts, print_training
 from machine_rates import LARGE, PRODUCTS, Rates, measure_rates
 from measuring import circumstances, pinned_to, spread, usable
 from problems import counts_of, problem_of
 from reporting import console, place_for, write_report
 from shares import STAGES, Run, part_rows, share_row
-from srgdqn.config.algorithms import ALGORITHMS
 from training_speed import kernels, steps_per_second
 
 TIMED = (
@@ -64,7 +64,7 @@ def main() -> None:
     cores = usable()
     # Before anything is computed: jax's threads stay where the thread that starts them is.
     with pinned_to(cores[:1]):
-        counts = [counts_of(task, hidden, name) for task, hidden in _networks(budget) for name in ALGORITHMS]
+        counts = [counts_of(task, hidden, name) for task, hidden in _networks(budget) for name in COUNTED]
         print_counts(counts)
         turns = [_turn(budget, cores) for _ in range(budget.turns)]
 

@@ -220,6 +220,19 @@ RUNS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "queries": lambda r: (
         {row["estimator"]: row["queries_per_iteration"] for row in r["rows"]}
         == {"none": 64, "sgd": 80, "svrg": 96, "srg": 96, "full": 1_088}
+        | dict.fromkeys(("alpha_svrg", "sarah_plus", "storm_inner"), 96)
+        | dict.fromkeys(("sag", "saga"), 80)  # a table of D, whose first entries are those of Δ_0
+        | {"loopless_sarah": 158, "loopless_svrg": 160}  # one in 16 of M is a whole batch
+        # One direction per batch: without Δ_0; large samples have 16 N rows, one in 16 or (windows) in 100 batches.
+        | {
+            "storm": 128,
+            "mars": 128,
+            "page": 184,
+            "spider": 184,
+            "window_svrg": 138,
+            "sag_replay": 64,
+            "saga_replay": 64,
+        }
     ),
     "cold_start": lambda r: len(r["seconds"]["compiling"]) == 2,
     # The compiler also counts products with zeros, so that it never has less.
