@@ -25,6 +25,7 @@ class Options:
     target: str = "current"
     target_period: int = 100
     target_tau: float = 0.005
+    bootstrap: str = "max"
     mask_terminal: bool = True
     loss: str = "squared"
     huber_delta: float = 1.0
@@ -157,10 +158,15 @@ def q_values(o: Options, theta: np.ndarray, s: np.ndarray) -> np.ndarray:
 # One transition
 
 
-def bellman_target(o: Options, theta: np.ndarray, x: Transition) -> float:
-    """y = R + γ max_a' Q(S', a'; θ); a terminal S' has no future unless masking is off (row 3)."""
-    future = 0.0 if x.terminal and o.mask_terminal else max(q_values(o, theta, x.s_next))
-    return x.r + o.gamma * future
+def bellman_target(o: Options, theta: np.ndarray, x: Transition, online: np.ndarray | None = None) -> float:
+    """y = R + γ max_a' Q(S', a'; θ); a terminal S' has no future unless masking is off (row 3). Double DQN's action is
+    the best by `online`, which is θ_0.
+    """
+    if x.terminal and o.mask_terminal:
+        return x.r
+    chooser = online if online is not None and o.bootstrap == "double" else theta
+    action = max(range(o.sizes[-1]), key=lambda a: q_values(o, chooser, x.s_next)[a])
+    return x.r + o.gamma * q_values(o, theta, x.s_next)[action]
 
 
 def loss(o: Options, theta: np.ndarray, x: Transition, y: float) -> float:
@@ -247,7 +253,7 @@ def outer_iteration(
 
     def y(at: np.ndarray, x: Transition) -> float:
         behind = {"current": at, "outer": theta[0], "hard": state.target, "polyak": state.target}[o.target]  # row 2
-        return bellman_target(o, behind, x)
+        return bellman_target(o, behind, x, theta[0])
 
     def g(at: np.ndarray, rows: list[int]) -> np.ndarray:
         nonlocal queries

@@ -169,6 +169,10 @@ class TestRelations:
                 ["single_step_matches = 'length'", "estimator = 'srg'", "Give estimator = 'none'"],
             ),
             (
+                dict(bootstrap="double", target="outer"),
+                ["bootstrap = 'double'", "target = 'outer' has none", "Give target = 'hard' or 'polyak'"],
+            ),
+            (
                 dict(differentiation="closed-form", network="mine"),
                 ["'closed-form'", "network = 'mine'", "Give differentiation = 'autodiff' or 'auto'"],
             ),

@@ -53,6 +53,7 @@ def rows_of(count: int, picks: np.ndarray) -> ChosenRows:
 @st.composite
 def problems(draw: st.DrawFn) -> dict[str, Any]:
     inner_iterations, inner_batch = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    target, double = draw(st.sampled_from(["current", "outer", "hard", "polyak"])), draw(st.booleans())
     return dict(
         name=draw(st.sampled_from(sorted(KERNELS.keys() - {"dqn-sgd-queries"}))),
         readings=draw(st.sampled_from(["corrected", "printed"])),
@@ -63,7 +64,8 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         options=dict(
             inner_iterations=inner_iterations,
             inner_batch=inner_batch,
-            target=draw(st.sampled_from(["current", "outer", "hard", "polyak"])),
+            target=target,
+            bootstrap="double" if double and target in ("hard", "polyak") else "max",
             loss=draw(st.sampled_from(["squared", "huber"])),
             clip_norm=draw(st.sampled_from([None, 0.5])),
             schedule=draw(st.sampled_from(["constant", "linear", "cosine"])),

@@ -185,6 +185,7 @@ shapes = st.fixed_dictionaries(
         inner_batch=st.integers(1, 3),
         anchor_step=st.booleans(),
         target=st.sampled_from(["current", "outer", "hard", "polyak"]),
+        double=st.booleans(),
         loss=st.sampled_from(["squared", "huber"]),
         clip_norm=st.sampled_from([None, 1.0]),
         schedule=st.sampled_from(["constant", "linear", "cosine"]),
@@ -252,8 +253,16 @@ def test_any_composition_is_the_references(
     algorithm, more = KERNELS[name]
     inner = ALGORITHMS[algorithm].options["estimator"] != "none" and options["inner_iterations"] > 0
     assume(options["anchor_step"] or inner)
+    bootstrap = "double" if options.pop("double") and options["target"] in ("hard", "polyak") else "max"
     program, before, after, log, numbers, index = run(
-        task, algorithm, {"readings": readings, **options, **more}, unit, lanes, seed, probe, scaled=scaled
+        task,
+        algorithm,
+        {"readings": readings, "bootstrap": bootstrap, **options, **more},
+        unit,
+        lanes,
+        seed,
+        probe,
+        scaled=scaled,
     )
     active = np.flatnonzero(before.active)
     compared = 0

@@ -215,6 +215,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "row 2, outer": dict(target="outer"),
     "row 2, hard": dict(target="hard", target_period=2, iterations=4),
     "row 2, polyak": dict(target="polyak", target_tau=0.3),
+    "double, hard": dict(target="hard", bootstrap="double", target_period=2, iterations=4),
+    "double, polyak": dict(target="polyak", bootstrap="double", target_tau=0.3, iterations=3),
     "row 2, huber": dict(loss="huber", huber_delta=0.5),
     "row 3, unmasked": dict(mask_terminal=False),
     "row 5, mini-batch": dict(inner_batch=3),

@@ -42,8 +42,8 @@ def oldest_half(drawing: Drawing) -> Drawn:
     return Drawn(ages, 1.0 + jnp.arange(drawing.rows) % 2)
 
 
-def double(q: Any, frozen: Any, online: Any) -> Any:
-    """Double DQN: θ_0 chooses the action, the target network values it."""
+def second(q: Any, frozen: Any, online: Any) -> Any:
+    """As Double DQN: θ_0 chooses the action, the target network values it."""
     return jnp.take_along_axis(q(frozen), q(online).argmax(-1)[..., None], axis=-1)[..., 0]
 
 
@@ -90,8 +90,8 @@ def test_weights_multiply_every_gradient_of_a_row(differentiation: str, loss: st
 
 @pytest.mark.parametrize("differentiation", ["closed-form", "autodiff"])
 def test_another_value_of_the_next_state_is_in_every_target(differentiation: str) -> None:
-    srgdqn.register_bootstrap("double", double)
-    options: dict[str, Any] = dict(target="hard", bootstrap="double", differentiation=differentiation)
+    srgdqn.register_bootstrap("second", second)
+    options: dict[str, Any] = dict(target="hard", bootstrap="second", differentiation=differentiation)
     o, theta, data, _, _, trace = made("dqn-sgd", None, **options)
     behind, expected, differing = theta[::-1].copy(), np.zeros_like(theta), 0
     for x in data:
@@ -102,11 +102,13 @@ def test_another_value_of_the_next_state_is_in_every_target(differentiation: str
         expected = expected + reference.gradient(o, theta, x, y) / ROWS
     assert differing  # otherwise max would give the same
     np.testing.assert_allclose(flat(trace.last_delta), expected, atol=CLOSE)
+    built_in = made("dqn-sgd", None, **{**options, "bootstrap": "double"})[-1]
+    np.testing.assert_array_equal(flat(built_in.last_delta), flat(trace.last_delta))
 
 
-def test_with_the_present_parameters_double_is_max() -> None:
-    srgdqn.register_bootstrap("double", double)
-    moving = [flat(made("srg-dqn", None, bootstrap=rule)[4].parameters) for rule in ("max", "double")]
+def test_with_the_present_parameters_it_is_max() -> None:
+    srgdqn.register_bootstrap("second", second)
+    moving = [flat(made("srg-dqn", None, bootstrap=rule)[4].parameters) for rule in ("max", "second")]
     np.testing.assert_allclose(*moving, atol=CLOSE)
 
 
@@ -124,14 +126,14 @@ def test_a_rule_draws_what_it_says() -> None:
 def test_rules_train_agents_and_are_part_of_a_runs_identity(task: str) -> None:
     """Compiled and in a Gymnasium environment: each rule changes what is learnt, and who made the run."""
     srgdqn.register_sampling("oldest-half", oldest_half)
-    srgdqn.register_bootstrap("double", double)
+    srgdqn.register_bootstrap("second", second)
     how: dict[str, Any] = dict(
         steps=1_000, learning_starts=64, alpha=0.01, rounds=1, target="hard", target_period=5, progress=False
     )
     how |= dict(evaluation_episodes=1, evaluation_interval=None, lanes=1)
     runs = [
         srgdqn.train(task, "dqn-adam", **how, **options)
-        for options in ({"kernel": "xla"}, {"sampling": "oldest-half"}, {"bootstrap": "double"})
+        for options in ({"kernel": "xla"}, {"sampling": "oldest-half"}, {"bootstrap": "second"})
     ]
     norms = {float(run.curves["theta_norm"][-1]) for run in runs}
     assert len(norms) == 3
@@ -152,12 +154,12 @@ def test_names_and_what_is_no_rule_are_refused() -> None:
     srgdqn.register_sampling("oldest-half", oldest_half)
     srgdqn.register_sampling("oldest-half", oldest_half)  # a cell of a notebook that runs again
     with pytest.raises(InputError, match="there already is a rule for sampling called 'oldest-half'"):
-        srgdqn.register_sampling("oldest-half", double)
+        srgdqn.register_sampling("oldest-half", second)
     with pytest.raises(InputError, match="there already is a rule for bootstrap called 'max'"):
-        srgdqn.register_bootstrap("max", double)
+        srgdqn.register_bootstrap("max", second)
     with pytest.raises(InputError, match=r"is a float, not a function[.] Give a function"):
         srgdqn.register_bootstrap("half", 0.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"unknown sampling 'oldest-hal'[.] Did you mean 'oldest-half'[?]"):
         configure("CartPole", sampling="oldest-hal")
-    with pytest.raises(InputError, match=r"unknown bootstrap 'doubl'.*[(]--import my_module[)]"):
-        configure("CartPole", bootstrap="doubl")
+    with pytest.raises(InputError, match=r"unknown bootstrap 'secon'.*[(]--import my_module[)]"):
+        configure("CartPole", bootstrap="secon")

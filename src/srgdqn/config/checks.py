@@ -216,6 +216,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"single_step_matches = {o.single_step_matches!r} is instead of inner iterations, but estimator = "
             f"{o.estimator!r} makes them. Give estimator = 'none', or single_step_matches = 'nothing'."
         )
+    if o.bootstrap == "double" and o.target not in ("hard", "polyak"):
+        yield (
+            f"bootstrap = 'double' chooses actions by θ_0 and values them by a target network, but target = "
+            f"{o.target!r} has none. Give target = 'hard' or 'polyak', or bootstrap = 'max'."
+        )
     if o.scale_observations and o.normalise_observations:
         yield (
             "scale_observations and normalise_observations are both on, but statistics undo whatever the constants do. "

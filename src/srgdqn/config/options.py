@@ -168,7 +168,8 @@ class GradientSettings:
     """Parameters behind the target y: each gradient's own; those at the start of the outer iteration; or a target
     network, copied at intervals (hard) or drifting (polyak)."""
     bootstrap: str = "max"
-    """Value of S' in y: its largest Q-value (max), or by a rule of your own that is registered by this name."""
+    """Value of S' in y: its largest Q-value (max), the target network's of the action that is best at θ_0 (double:
+    Double DQN), or by a rule of your own that is registered by this name."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
     target_tau: float = number(0.005, _POSITIVE_SHARE)

@@ -56,7 +56,7 @@ class Shape(ctypes.Structure):
         ("task", Task),
         ("layers", _INT),
         ("widths", _INT * (MOST_LAYERS + 1)),
-        *_fields(_INT, "target mask_terminal huber"),
+        *_fields(_INT, "target double_q mask_terminal huber"),
         *_fields(_INT, "estimator inner_iterations inner_batch anchor_step"),
         *_fields(_INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"),
         *_fields(_INT, "rows matched_steps shared block gradient_steps slots capacity newest"),
@@ -116,6 +116,7 @@ STRUCTURES = (Shape, Numbers, Limits, Lanes, Log, LearnerState)
 # the value's place among them, or the value itself where any is implemented.
 _LEARNER_FIELDS: dict[str, tuple[str, Values]] = {
     "target": ("target", _TARGETS),
+    "double_q": ("bootstrap", ("max", "double")),
     "mask_terminal": ("mask_terminal", _OFF_ON),
     "huber": ("loss", ("squared", "huber")),
     "estimator": ("estimator", ESTIMATORS),

@@ -166,18 +166,34 @@ APART Seen look_at(const Network *network, const Loss *loss, const vector *theta
     return network->shared ? (Seen){averaged(seen.loss), averaged(seen.max_q)} : seen;
 }
 
-/* The targets y of a batch under parameters that stand still, from rows of S'. */
-static void freeze_targets(const Network *network, const vector *theta, const vector *next_observations, Batch *batch,
-                           int count, Activations *room)
+INLINE vector value_of(mask action, const vector *q, int actions)
+{
+    vector value = {0};
+    for (int a = 0; a < actions; a++)
+        value += where(action == a, q[a]);
+    return value;
+}
+
+/* The targets y of a batch under parameters that stand still, from rows of S'. The action of S' is the best by these
+ * parameters or, of Double DQN, by others, unless they are NULL. */
+static void freeze_targets(const Network *network, const vector *theta, const vector *chooser,
+                           const vector *next_observations, Batch *batch, int count, Activations *room)
 {
     const int actions = action_count(network);
+    mask chosen[AT_ONCE];
     for (int first = 0; first < count; first += AT_ONCE) {
         const int some = count - first < AT_ONCE ? count - first : AT_ONCE;
         room->observations = next_observations + (size_t)first * observation_size(network);
+        if (chooser)
+            forward(network, chooser, room, some);
+        for (int t = 0; chooser && t < some; t++)
+            chosen[t] = best(room->q + t * actions, actions);
         forward(network, theta, room, some);
-        for (int t = 0; t < some; t++)
-            batch->y[first + t] =
-                batch->reward[first + t] + batch->discount[first + t] * largest(room->q + t * actions, actions);
+        for (int t = 0; t < some; t++) {
+            const vector *q = room->q + t * actions;
+            const vector value = chooser ? value_of(chosen[t], q, actions) : largest(q, actions);
+            batch->y[first + t] = batch->reward[first + t] + batch->discount[first + t] * value;
+        }
     }
 }
 

@@ -134,9 +134,7 @@ static int learn_from(HostLearner *host, const float *rows, const int32_t *picks
     read_batch(host, rows);
     if (host->scale.on)
         scale_batch(&host->scale, &host->network, work, shape->rows);
-    if (shape->target != TARGET_CURRENT)
-        freeze_targets(&host->network, has_target_network(shape) ? host->learner.target : host->learner.theta,
-                       work->next_observations, &work->batch, shape->rows, &work->targets);
+    freeze_batch(shape, &host->network, &host->learner, work);
     if (has_picks(shape))
         read_picks(host, picks);
     copy_learner(&host->saved, &host->learner, size);

@@ -107,6 +107,15 @@ INLINE int has_target_network(const Shape *shape)
     return shape->target == TARGET_HARD || shape->target == TARGET_POLYAK;
 }
 
+/* The targets y of D, where they stand still. */
+static void freeze_batch(const Shape *shape, const Network *network, const Learner *learner, Workspace *work)
+{
+    const vector *theta = has_target_network(shape) ? learner->target : learner->theta;
+    if (shape->target != TARGET_CURRENT)
+        freeze_targets(network, theta, shape->double_q ? learner->theta : NULL, work->next_observations, &work->batch,
+                       shape->rows, &work->targets);
+}
+
 static void copy_learner(Learner *to, const Learner *from, int size)
 {
     const LearnerArrays written = arrays_of(to), read = arrays_of(from);

@@ -40,9 +40,7 @@ APART void learn_once(Team *team, int32_t index, int update, int32_t entry, int3
         draw_batch(team, member);
     if (team->scale.on)
         scale_batch(&team->scale, &team->network, work, shape->rows);
-    if (shape->target != TARGET_CURRENT)
-        freeze_targets(&team->network, has_target_network(shape) ? team->learner.target : team->learner.theta,
-                       work->next_observations, &work->batch, shape->rows, &work->targets);
+    freeze_batch(shape, &team->network, &team->learner, work);
     if (has_picks(shape))
         for (int member = 0; member < team->members; member++)
             draw_picks(team, member);

@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     Task task;
     int32_t layers, widths[MOST_LAYERS + 1]; /* of the observation, the hidden layers and the Q-values */
-    int32_t target, mask_terminal, huber;
+    int32_t target, double_q, mask_terminal, huber;
     int32_t estimator, inner_iterations, inner_batch, anchor_step;
     int32_t adam_steps, adam_process, adam_takes_gradient, adam_from_previous, adam_norm, clips, schedule;
     int32_t rows, matched_steps, shared; /* shared: the places of a vector are one round, and have a share of D each */

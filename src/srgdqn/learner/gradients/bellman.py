@@ -83,6 +83,9 @@ def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen:
     """The values of S' in Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1), or by another rule than max."""
     if settings.bootstrap == "max":
         return q(frozen).max(-1)
+    if settings.bootstrap == "double":  # van Hasselt et al. (2016)
+        chosen = q(online).argmax(-1)
+        return jnp.take_along_axis(q(frozen), chosen[..., None], axis=-1)[..., 0]
     values: Array = OWN_RULES["bootstrap"][settings.bootstrap](q, frozen, online)
     return values
 
