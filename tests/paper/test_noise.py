@@ -19,7 +19,7 @@ from srgdqn.learner.outer_iteration import queries_per_iteration
 from srgdqn.paper import noise
 from srgdqn.paper.cells import Console
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
-from srgdqn.paper.noise import stages
+from srgdqn.paper.noise import described, stages
 from srgdqn.paper.noise.arms import (
     LEARNERS,
     Arm,
@@ -140,7 +140,7 @@ def measured(ratios: dict[str, Sequence[float]]) -> pl.DataFrame:
 def test_those_with_the_smallest_error_at_equal_queries_learn_beside_both_controls() -> None:
     errors = measured({"storm": [3.0, 0.5], "mars": [1.0], "page": [0.7], "srg": [0.2], "svrg": [0.6], "saga": [-1.0]})
     names = [each.name for each in chosen_contenders(PLAN, errors)]
-    assert names == ["srg", "storm", "svrg", "page", "fresh halves", "β₁"]
+    assert names == ["srg", "storm", "svrg", "page", "fresh-halves", "beta1"]
 
 
 def test_a_variant_that_diverges_is_not_chosen_for_its_survivors() -> None:
@@ -156,9 +156,19 @@ def test_a_variant_that_diverges_is_not_chosen_for_its_survivors() -> None:
         assert chosen_contenders(PLAN, pl.concat([rest, kept, gone]))[0].name == first
 
 
-def test_without_measurements_the_first_of_the_list_learn() -> None:
-    names = [each.name for each in chosen_contenders(PLAN, pl.DataFrame(schema=ERRORS_SCHEMA))]
-    assert names == [*(each.name for each in PLAN.contenders[: PLAN.most_contenders]), "fresh halves", "β₁"]
+def test_no_contender_gains_by_shortening_its_directions() -> None:
+    """A direction of length 1 has a small error where gradients are long, for being nearly zero."""
+    for contender in PLAN.contenders:
+        shortened = {name: value for name, value in contender.options.items() if name in ("longest", "radius")}
+        assert all(value >= 1e3 for value in shortened.values())
+        assert bool(shortened) == (contender.name in ("mars", "spider"))
+
+
+@pytest.mark.filterwarnings("ignore")  # Box2D's bindings warn when they are first imported
+def test_tasks_beside_the_four_copy_the_target_as_often() -> None:
+    for cell in described.cells(PLAN).values():
+        found = cell.configuration
+        assert found.gradients.target_period * found.training.learning_frequency == PERIOD
 
 
 # A small run for real
@@ -228,7 +238,6 @@ def test_the_section_has_figures_tables_and_one_paragraph(small: Path) -> None:
     [section] = report.sections
     # Nothing is learned in so few steps, and there is no gap that a difference could be a share of.
     assert [chart.name for chart in section.charts] == ["noise-updates", "noise-queries"]
-    assert "Errors of directions were not measured" in section.found or stages.can_measure_directions()
     assert {table.name for table in section.tables} == {CEILING, LEARNED}
 
 
@@ -249,7 +258,7 @@ CEILINGS = [row("CartPole", 8, "limits"), row("CartPole", 32, "limits"), row("Ca
 
 def test_without_a_winner_that_is_the_headline_and_the_page_says_where_one_could_win() -> None:
     said = advice(CEILINGS, [learned("CartPole", "storm", "fails"), learned("CartPole", "srg", "undecided")])
-    assert said.startswith("No estimator beats tuned Adam at equal gradient queries, on any task.")
+    assert said.startswith("No estimator beats tuned Adam at equal gradient queries on CartPole.")
     assert "on CartPole noise limits up to B = 32" in said
     assert "An estimator could still win on CartPole (B = 32)" in said
     assert "Do not spend them on variance reduction." in said
@@ -267,16 +276,21 @@ def test_a_winner_is_named_with_its_gain() -> None:
 
 
 def test_a_control_that_wins_is_plain_adam_and_no_estimator() -> None:
-    said = advice(CEILINGS, [learned("CartPole", "β₁", "holds"), learned("CartPole", "srg", "fails")])
+    said = advice(CEILINGS, [learned("CartPole", "beta1", "holds"), learned("CartPole", "srg", "fails")])
     assert said.startswith("No estimator beats tuned Adam")
-    assert "Plain Adam tuned further gains as well: β₁ on CartPole (area, +12 [+3, +21])." in said
-    assert said.endswith("Then tune what β₁ changed. Do not spend them on variance reduction.")
+    assert "Plain Adam tuned further gains as well: beta1 on CartPole (area, +12 [+3, +21])." in said
+    assert said.endswith("Then tune what beta1 changed. Do not spend them on variance reduction.")
 
 
 def test_tasks_where_nothing_is_learned_and_none_at_all() -> None:
     said = advice([row("Acrobot", 8, "nothing learned"), row("CartPole", 8, "unclear")], [])
     assert "on Acrobot nothing is learned" in said
     assert "on CartPole it limits at no batch size" in said
+    moot = advice(CEILINGS, [learned("CartPole", "storm", "moot")])
+    assert moot.startswith("Nothing was learned on CartPole")
+    assert "Adam was best" not in moot
+    some = headline([learned("CartPole", "storm", "fails"), learned("Acrobot", "storm", "moot")])
+    assert some == "No estimator beats tuned Adam at equal gradient queries on CartPole."
     assert headline([]) == "No learner was compared with tuned Adam."
     assert limiting(CEILINGS, "CartPole") == [8, 32]
 

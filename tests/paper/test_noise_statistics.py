@@ -48,7 +48,7 @@ def verdicts(values: np.ndarray, chance: np.ndarray) -> list[str]:
 def test_noise_limits_where_more_than_a_twentieth_of_the_gap_is_lost() -> None:
     """Of a gap of 100: 50, 20, 2 and nothing are lost."""
     found = ceiling(BATCHES, arms([50.0, 80.0, 98.0, 100.0, 100.0]), around(0.0, 9), 1, RESAMPLES)
-    assert [each.verdict for each in found] == ["limits", "limits", "does not", "does not", "does not"]
+    assert [each.verdict for each in found] == ["limits", "limits", "does not", "", ""]
     assert found[1].loss.estimate == pytest.approx(0.2)
     assert found[1].loss.low < 0.2 < found[1].loss.high
     assert found[1].mean.estimate == pytest.approx(80.0)
@@ -66,7 +66,11 @@ def test_the_gap_reaches_to_the_best_batch_size_whichever_it_is() -> None:
 
 def test_equal_arms_are_not_limited() -> None:
     same = np.repeat(around(100.0, 0)[:, None], len(BATCHES), axis=1)
-    assert verdicts(same, around(0.0, 9)) == ["does not"] * len(BATCHES)
+    assert verdicts(same, around(0.0, 9)) == ["does not"] * 3 + [""] * 2
+
+
+def test_a_larger_batch_that_is_worse_is_not_limited_by_noise() -> None:
+    assert verdicts(arms([100.0, 200.0, 290.0, 300.0, 250.0]), around(0.0, 9)) == ["limits"] * 2 + ["does not", "", ""]
 
 
 def test_where_no_arm_beats_the_random_policy_nothing_is_learned() -> None:
@@ -274,9 +278,9 @@ def test_a_round_that_diverged_scores_the_worst_that_finished() -> None:
 def test_it_scores_the_random_policys_mean_where_that_is_worse() -> None:
     chance = rows(RANDOM, YARDSTICK, [20.0, 30.0], [False, False])
     adam = rows("adam", "updates", [100.0, None], [False, True])
-    assert floors_of(pl.concat([rows("adam", LEARNERS, [90.0], [False]), chance, adam]))["area"] == 20.0
+    assert floors_of(pl.concat([rows("adam", LEARNERS, [90.0], [False]), chance, adam]))["area"] == 25.0
     everyone = rows("adam", "updates", [None, 3.0], [True, True])
-    assert scored(pl.concat([chance, everyone]))["area"].to_list() == [20.0, 30.0, 20.0, 20.0]
+    assert scored(pl.concat([chance, everyone]))["area"].to_list() == [20.0, 30.0, 25.0, 25.0]
 
 
 # Errors of directions

@@ -16,7 +16,6 @@ from srgdqn.errors import unknown
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.noise import described
-from srgdqn.paper.noise.cells import can_measure_directions
 from srgdqn.paper.noise.page import section
 from srgdqn.paper.noise.results import tables_of
 from srgdqn.paper.noise.rules import KIND, PLAN, QUICK, Plan
@@ -28,7 +27,7 @@ __all__ = ["KIND", "PLAN", "QUICK", "TITLE", "folder_of", "run", "section", "tas
 
 TITLE = "Where gradient noise limits deep Q-learning"
 
-_ROUNDS, _ERRORS = "rounds", "errors"
+_ROUNDS, _ERRORS, _DESCRIBED = "rounds", "errors", "described"
 
 
 def tasks_of(plan: Plan, asked: Sequence[str]) -> tuple[str, ...]:
@@ -67,8 +66,9 @@ def run(folder: Path, console: Console, plan: Plan = PLAN, tasks: Sequence[str] 
     results = run_cells("described", list(runs.values()), place, console)
     extra = described.table_of({key: results[cell.name] for key, cell in runs.items()})
     rounds, errors = read(place, plan)
-    write_file(place / f"{_ROUNDS}.parquet", encode_any(rounds))
-    write_file(place / f"{_ERRORS}.parquet", encode_any(errors))
+    beside = {_DESCRIBED: extra.frame} if results else {}
+    for name, frame in {_ROUNDS: rounds, _ERRORS: errors, **beside}.items():
+        write_file(place / f"{name}.parquet", encode_any(frame))
     tables = [*tables_of(rounds, errors, plan.resamples).values(), *([extra] if results else [])]
     regimes = [plan.regimes[task] for task in rounds["task"].unique(maintain_order=True)]
     evidence = evidence_of(
@@ -81,8 +81,6 @@ def run(folder: Path, console: Console, plan: Plan = PLAN, tasks: Sequence[str] 
     )
     missing = [task for task in plan.regimes if task not in rounds["task"]]
     notes = [f"Not computed yet: {', '.join(missing)}; Holm's procedure is over what is there."] if missing else []
-    if not can_measure_directions():
-        notes.append("Errors of directions were not measured, and contenders were taken in the order of their list.")
     return dataclasses.replace(evidence, about={**evidence.about, "notes": notes})
 
 

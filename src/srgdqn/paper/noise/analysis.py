@@ -21,7 +21,7 @@ from srgdqn.results.statistics import Interval
 RETURNS = Unit("return per episode")
 
 Limit = str
-"""`limits`, `does not`, `unclear`, or `nothing learned`."""
+"""`limits`, `does not`, `unclear`, or `nothing learned`; empty from `AGAINST` on, where no larger batch is compared."""
 
 
 def resampled_means(values: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:
@@ -57,8 +57,8 @@ def ceiling(
 ) -> list[Ceiling]:
     """Where noise limits, from one value per round of every batch size, (rounds, batches), and of the random policy.
 
-    It limits at B if (B = 512) − (B) exceeds MARGIN · (best − random): if the interval of what it exceeds that by is
-    above 0. *Best* is the batch size with the highest mean, chosen anew in every resample.
+    It limits at B < AGAINST if (B = 512) − (B) exceeds MARGIN · (best − random): if the interval of what it exceeds
+    that by is above 0. *Best* is the batch size with the highest mean, chosen anew in every resample.
     """
     together = np.column_stack([values, chance])
     drawn = np.concatenate([together.mean(0)[None], resampled_means(together, seed, resamples)])
@@ -75,7 +75,9 @@ def ceiling(
             share = np.where(gap > 0, lost / gap, np.nan)
         shown = interval_of(share[0], share[1:][np.isfinite(share[1:])])
         verdict = "nothing learned"
-        if learned:
+        if learned and batch >= AGAINST:
+            verdict = ""
+        elif learned:
             verdict = "limits" if exceeds.low > 0 else "does not" if exceeds.high < 0 else "unclear"
         found.append(Ceiling(batch, interval_of(arms[0, place], arms[1:, place]), shown, verdict))
     return found
@@ -92,7 +94,7 @@ def error_ratios(errors: pl.DataFrame) -> pl.DataFrame:
     Steps within a batch share its queries, and most of their error, which is that of the batch.
 
     A measurement's errors are summed over rounds; over training the geometric mean counts, as errors change in size.
-    Moments at which a sum is not above 0 are left out; where none is left the ratio is null.
+    Moments at which a sum is not above 0 are left out; where none is left there is no row.
     """
     return (
         error_ratios_over_training(errors)

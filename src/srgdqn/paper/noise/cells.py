@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from srgdqn.config.options import option_names
-from srgdqn.errors import InputError
 from srgdqn.paper.tuning_search import StageCell
 from srgdqn.results.comparison import areas, greedy_returns
 from srgdqn.results.result import Result
@@ -23,7 +21,6 @@ ERROR_COLUMNS = {
     "plain_squared_error": pl.Float64,
 }
 """What is stored of directions; `plain_squared_error` is that of the mean gradient on D."""
-_ERRORS_OPTION = "direction_errors"
 
 
 @dataclass(frozen=True)
@@ -49,31 +46,11 @@ class RandomCell(StageCell):
         return pl.DataFrame(rows, schema=ROUND_COLUMNS, orient="row")
 
 
-# What directions are measured with, in one place.
-
-
-def can_measure_directions() -> bool:
-    """Whether training has the option that records errors of directions at every evaluation."""
-    return _ERRORS_OPTION in option_names()
-
-
-def measuring_directions() -> dict[str, bool]:
-    """The options of a run whose directions are measured."""
-    if not can_measure_directions():
-        raise InputError(f"this version has no option {_ERRORS_OPTION}, and errors of directions cannot be measured.")
-    return {_ERRORS_OPTION: True}
-
-
-def directions_of(result: Result) -> pl.DataFrame:
-    """A row per round and evaluation of a run whose directions were measured."""
-    table = result.run.tables["directions"]
-    return table.select(pl.col(name).cast(kind) for name, kind in ERROR_COLUMNS.items())
-
-
 @dataclass(frozen=True)
 class DirectionsCell(StageCell):
     """Candidates whose directions' errors are stored, at each of the evaluations."""
 
     def rows(self, result: Result) -> pl.DataFrame:
         """A row per round and evaluation."""
-        return directions_of(result).sort("round", "step")
+        table = result.run.tables["directions"]
+        return table.select(pl.col(name).cast(kind) for name, kind in ERROR_COLUMNS.items()).sort("round", "step")

@@ -18,7 +18,7 @@ from gymnasium.spaces import Box, Discrete
 
 from srgdqn.config.configure import configure
 from srgdqn.paper.cells import RunCell
-from srgdqn.paper.noise.rules import COMMON, EVALUATIONS, PER_STEPS, Plan, alpha_of
+from srgdqn.paper.noise.rules import COMMON, EVALUATIONS, PER_STEPS, PERIOD, Plan, alpha_of
 from srgdqn.paper.report.contents import Table
 from srgdqn.results.comparison import areas, greedy_returns
 from srgdqn.results.result import Result
@@ -122,7 +122,7 @@ def cells(plan: Plan) -> dict[tuple[str, int], RunCell]:
                 batch_size=batch,
                 alpha=alpha_of(batch, -1),
                 learning_frequency=PER_STEPS,
-                target_period=64,
+                target_period=PERIOD // PER_STEPS,
                 evaluation_interval=steps // EVALUATIONS,
             )
             found[task, batch] = RunCell(f"described-{task}-{batch}", configuration, own=given.own)

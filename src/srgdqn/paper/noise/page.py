@@ -44,7 +44,10 @@ def headline(learners: Sequence[Mapping[str, Any]]) -> str:
     if not learners:
         return "No learner was compared with tuned Adam."
     estimators, controls = winners(learners)
-    found = "No estimator beats tuned Adam at equal gradient queries, on any task."
+    known = _learned_on(learners)
+    if not known:
+        return f"Nothing was learned on {_listed(_in_order(row['task'] for row in learners))}: no comparison is told."
+    found = f"No estimator beats tuned Adam at equal gradient queries on {_listed(known)}."
     if estimators:
         found = f"Tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
     if controls:
@@ -59,6 +62,21 @@ def winners(learners: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, An
     return [row for row in ahead if row["learner"] not in controls], [
         row for row in ahead if row["learner"] in controls
     ]
+
+
+def _learned_on(learners: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tasks on which something was learned."""
+    return _in_order(row["task"] for row in learners if row["verdict"] != "moot")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> _listed(["CartPole", "Pendulum", "Acrobot"])
+    'CartPole, Pendulum and Acrobot'
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _told(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -99,7 +117,10 @@ def _where_noise_limits(ceilings: Sequence[Mapping[str, Any]]) -> str:
 
 def _where_one_could(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
     """Tasks on which noise still limits at the batch that tuned Adam chooses: there is something left to gain."""
-    batches = {row["task"]: row["Adam's B"] for row in learners}
+    known = _learned_on(learners)
+    if not known:
+        return ""
+    batches = {row["task"]: row["Adam's B"] for row in learners if row["task"] in known}
     room = [task for task, batch in batches.items() if batch in limiting(ceilings, task)]
     if not room:
         return (
@@ -111,7 +132,7 @@ def _where_one_could(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[M
 
 
 def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
-    chosen = {row["task"]: row["Adam's B"] for row in learners}
+    chosen = {row["task"]: row["Adam's B"] for row in learners if row["task"] in _learned_on(learners)}
     if not chosen:
         return ""
     sizes = ", ".join(f"{batch:,} on {task}" for task, batch in chosen.items())

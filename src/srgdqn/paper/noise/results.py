@@ -20,7 +20,7 @@ from srgdqn.paper.noise.analysis import (
     error_ratios_over_training,
     name_of,
 )
-from srgdqn.paper.noise.arms import ADAM, LEARNERS, RANDOM, YARDSTICK, Arm
+from srgdqn.paper.noise.arms import ADAM, LEARNERS, RANDOM, YARDSTICK, Arm, Candidate
 from srgdqn.paper.noise.rules import OUTCOMES, PACES, RESAMPLES
 from srgdqn.paper.noise.selection import of_arm, scored, stage_rows, trials_of, values_of
 from srgdqn.paper.report.contents import Table
@@ -138,11 +138,15 @@ def _bounds(name: str, interval: Any) -> dict[str, float]:
 
 
 def best_adam(rounds: pl.DataFrame, task: str) -> Arm:
-    """The best tuned Adam at 8 queries per step, by pilots."""
-    pilots = stage_rows(rounds.filter(pl.col("task") == task), "pilots")
-    batches = _batches(pilots, "queries")
-    arms = {batch: Arm(task, "queries", ADAM, batch) for batch in batches}
-    return arms[best_of({batch: max(trials_of(pilots, arm).values()) for batch, arm in arms.items()})]
+    """The best tuned Adam at 8 queries per step, by what the candidates that were confirmed came to as pilots."""
+    mine = rounds.filter(pl.col("task") == task)
+    pilots, confirmed = stage_rows(mine, "pilots"), mine.filter(pl.col("stage") == "confirmation")
+    arms = {batch: Arm(task, "queries", ADAM, batch) for batch in _batches(confirmed, "queries")}
+    scores = {}
+    for batch, arm in arms.items():
+        variant, step = of_arm(confirmed, arm).select("variant", "alpha_step").row(0)
+        scores[batch] = trials_of(pilots, arm)[Candidate(variant, step)]
+    return arms[best_of(scores)]
 
 
 def _learner_rows(rounds: pl.DataFrame, ratios: pl.DataFrame, resamples: int) -> list[dict[str, Any]]:

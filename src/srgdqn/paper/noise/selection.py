@@ -96,8 +96,8 @@ def stage_rows(rounds: pl.DataFrame, stage: str) -> pl.DataFrame:
 
 def floors_of(rounds: pl.DataFrame) -> dict[str, float]:
     """What a diverged round scores in one task and stage, by outcome."""
-    chance = rounds.filter(pl.col("part") == YARDSTICK, pl.col("arm") == RANDOM)
-    finished = rounds.filter(~pl.col("diverged"))
+    is_chance = (pl.col("part") == YARDSTICK) & (pl.col("arm") == RANDOM)
+    chance, finished = rounds.filter(is_chance), rounds.filter(~is_chance, ~pl.col("diverged"))
     found: dict[str, float] = {}
     for name in OUTCOMES:
         worst = [float(each) for each in (finished[name].min(), chance[name].mean()) if each is not None]  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ Everything is a cell of its own, so that whatever was interrupted resumes, and t
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,14 +27,7 @@ from srgdqn.paper.noise.arms import (
     learner_arm,
     side_by_side,
 )
-from srgdqn.paper.noise.cells import (
-    ERROR_COLUMNS,
-    DirectionsCell,
-    OutcomesCell,
-    RandomCell,
-    can_measure_directions,
-    measuring_directions,
-)
+from srgdqn.paper.noise.cells import ERROR_COLUMNS, DirectionsCell, OutcomesCell, RandomCell
 from srgdqn.paper.noise.rules import (
     ERRORS_SHIFT,
     EVALUATIONS,
@@ -105,18 +97,16 @@ def compute_task(plan: Plan, task: str, folder: Path, console: Console) -> Found
 
 
 def chosen_contenders(plan: Plan, errors: pl.DataFrame) -> list[Contender]:
-    """The contenders with the smallest error at equal queries, each with its best variant, and both controls; without
-    measurements, the first that are listed. A variant that diverged too often is none of a contender's.
+    """The contenders with the smallest error at equal queries, each with its best variant, and both controls. A variant
+    that diverged too often is none of a contender's.
     """
-    names = [each.name for each in plan.contenders]
-    if errors.height:
-        own = errors.filter(pl.col("axis") == "own")
-        variant = ("arm", "variant", "value")
-        finite = own.filter(pl.col("squared_error").is_finite(), pl.col("plain_squared_error").is_finite())
-        measured = finite.group_by(variant).len()
-        steady = measured.filter(pl.col("len") >= LEAST_MEASURED * pl.col("len").max())
-        best = error_ratios(own.join(steady, on=variant, how="semi")).group_by("arm").agg(pl.col("ratio").min())
-        names = best.drop_nulls().filter(pl.col("ratio").is_finite()).sort("ratio", "arm")["arm"].to_list()
+    own = errors.filter(pl.col("axis") == "own")
+    variant = ("arm", "variant", "value")
+    finite = own.filter(pl.col("squared_error").is_finite(), pl.col("plain_squared_error").is_finite())
+    measured = finite.group_by(variant).len()
+    steady = measured.filter(pl.col("len") >= LEAST_MEASURED * pl.col("len").max())
+    best = error_ratios(own.join(steady, on=variant, how="semi")).group_by("arm").agg(pl.col("ratio").min())
+    names = best.drop_nulls().filter(pl.col("ratio").is_finite()).sort("ratio", "arm")["arm"].to_list()
     listed = {each.name: each for each in plan.contenders}
     return [listed[name] for name in names[: plan.most_contenders]] + list(plan.controls)
 
@@ -192,7 +182,7 @@ class _Study:
             every = [configuration_of(self._plan, arm, each, planned.rounds, seed) for each in candidates]
             for places in side_by_side(every):
                 group = [candidates[place] for place in places]
-                name = "-".join((*map(_slug, (arm.task, arm.part, arm.name)), str(arm.batch), stage, str(seed)))
+                name = f"{arm.task}-{arm.part}-{arm.name}-{arm.batch}-{stage}-{seed}"
                 mine = [every[place] for place in places]
                 found.append((group, kind(f"{name}-{_range(group)}", mine[0], tuple(map(differing(mine[0]), mine)))))
         return found
@@ -223,9 +213,6 @@ class _Study:
 
     def errors(self) -> pl.DataFrame:
         """How far directions are from what they estimate: of all contenders, and of some along two axes."""
-        if not can_measure_directions():
-            self._console.say("Errors of directions are not measured: this version has no option for it.")
-            return pl.DataFrame(schema=ERRORS_SCHEMA)
         asked = list(self._error_cells())
         outcomes = run_cells(
             f"{self._task}: errors of directions", [cell for _, cell in asked], self._folder, self._console
@@ -267,9 +254,9 @@ class _Study:
         arm, rounds = learner_arm(self._task, contender), self._plan.errors.rounds
         # At all ages of the target: directions that remember err by when it was copied.
         interval = self._plan.regimes[self._task].steps // EVALUATIONS + ERRORS_SHIFT
-        more = {**options, **measuring_directions(), "evaluation_interval": interval}
+        more = {**options, "direction_errors": True, "evaluation_interval": interval}
         configuration = configuration_of(self._plan, arm, Candidate(variant, 0), rounds, seed, **more)
-        name = f"{_slug(self._task)}-errors-{_slug(contender.name)}-{axis}-{variant}-{value:g}-{seed}"
+        name = f"{self._task}-errors-{contender.name}-{axis}-{variant}-{value:g}-{seed}"
         labels = {"task": self._task, "arm": contender.name, "axis": axis, "variant": variant, "value": value}
         labels |= {
             "seed": seed,
@@ -292,15 +279,6 @@ def work_of(cell: StageCell) -> float:
     rounds = training.rounds * len(cell.settings)
     updates = steps / training.learning_frequency * training.gradient_steps
     return updates * rounds * queries_per_iteration(cell.configuration)
-
-
-def _slug(text: str) -> str:
-    """A name as part of a folder's.
-
-    >>> _slug("fresh halves"), _slug("β₁")
-    ('fresh-halves', 'beta1')
-    """
-    return re.sub(r"[^\w.]+", "-", text.replace("β₁", "beta1"))
 
 
 def _range(group: Sequence[Candidate]) -> str:
