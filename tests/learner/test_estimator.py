@@ -13,8 +13,9 @@ import pytest
 import reference
 from outer_iterations import INNER, PICKED, ROWS, SIZES, SLOTS, configure, story
 from srgdqn.config import Configuration
+from srgdqn.errors import InputError
 from srgdqn.learner.estimator import Clock, Origin, made_at
-from srgdqn.learner.estimators import ESTIMATORS, Direction, Estimator, Query
+from srgdqn.learner.estimators import ESTIMATORS, Direction, Estimator, Query, register_estimator
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import (
     LearnerState,
@@ -213,6 +214,24 @@ def test_what_enters_adam(registry: dict[str, Estimator], both: bool) -> None:
             m_hat, v_hat = m / (1 - o.beta1**s), v / (1 - o.beta2**s)
             theta = theta - o.alpha * m_hat / (np.sqrt(v_hat) + o.adam_epsilon)
             assert distance(flat(state.parameters), theta) < CLOSE
+
+
+@pytest.mark.parametrize("adam_process", [False, True])
+def test_what_enters_adam_is_refused_where_steps_are_not_adams(
+    registry: dict[str, Estimator], adam_process: bool
+) -> None:
+    def direction(state: Any, theta: Any, previous: Any, query: Query) -> Direction:
+        g = query.on_batch(theta)
+        return Direction(g, g, state, second=g)
+
+    registry["halved"] = Estimator(direction, nothing, nothing, per="batch")
+    with pytest.raises(InputError, match=r"enters Adam's moments, but steps are -ηΔ[.] Give step = 'adam'"):
+        next(iter(run(configure("halved", step="gradient", adam_process=adam_process), 9, 1)))
+
+
+def test_a_reference_per_batch_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'mine' has a direction per batch.*Leave reference out[.]"):
+        register_estimator("mine", Estimator(nothing, nothing, nothing, per="batch", reference="previous"))
 
 
 def test_a_memory_per_batch_is_the_state_unless_it_is_finished(registry: dict[str, Estimator]) -> None:

@@ -348,3 +348,5 @@ def test_the_time_is_told_for_each_task_and_together() -> None:
     assert "hours on two cores" in lines[-1]
     with pytest.raises(InputError, match="Did you mean"):
         noise.tasks_of(PLAN, ["Acrobt"])
+    with pytest.raises(InputError, match=r"the preview has CartPole alone, not Acrobot"):
+        noise.tasks_of(QUICK, ["Acrobot"])

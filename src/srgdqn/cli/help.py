@@ -170,7 +170,7 @@ def _own_numbers(estimator: str, named: Mapping[str, Any], several: bool) -> Ite
 
 def _number(number: Number, value: Any, several: bool) -> _Option:
     """A number that an estimator has of its own; `value` is a file's, or None."""
-    kind = int if number.size else float
+    kind = int if number.is_whole else float
     shown = written(kind(number.default if value is None else value))
     text = f"{number.meaning} (default: {shown}; {number.expectation})"
     return _Option(flag(number.name), _METAVARS[kind] + (" ..." if several else ""), (), text)

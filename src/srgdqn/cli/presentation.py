@@ -29,7 +29,7 @@ CAPTION = (
 )
 
 _DIVERGED_SHOWN = 8
-_WIDE = 72
+_WIDE, _NAME = 72, 16
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
@@ -83,11 +83,15 @@ def print_table(
     numeric: bool = True,
 ) -> None:
     """Prints a table whose first column is text, and whose others are numbers (where `numeric`) or text, too."""
-    table = _table(title, caption)
+    table, rows = _table(title, caption), list(rows)
     table.collapse_padding = True
-    whole = console().width >= _WIDE  # then numbers stay on one line, and names make room
-    for index, column in enumerate(columns):
-        how: Any = {"justify": "right", "no_wrap": whole} if index and numeric else {}
+    widths = [max(map(len, [row[index] for row in rows]), default=0) for index in range(len(columns))]
+    names = min(widths[0], _NAME)
+    # Numbers stay on one line, and names make room, where that leaves enough of the names.
+    whole = console().width >= max(_WIDE, names + sum(widths[1:]) + 2 * len(columns))
+    table.add_column(columns[0], overflow="fold", min_width=names)
+    for column in columns[1:]:
+        how: Any = {"justify": "right", "no_wrap": whole} if numeric else {}
         table.add_column(column, overflow="fold", **how)
     _print(table, rows)
 

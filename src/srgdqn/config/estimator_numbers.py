@@ -35,11 +35,13 @@ class Number:
     most: float = 3.4e38
     size: bool = False
     """Whether it is a whole number that arrays are as large as."""
+    whole: bool = False
+    """Whether it is a whole number that is traced, such as a switch (0 or 1)."""
 
     @property
     def expectation(self) -> str:
         """What it must be."""
-        whole = "a whole number " if self.size else ""
+        whole = "a whole number " if self.is_whole else ""
         if self.most >= 3.4e38:
             return f"{whole}{self.least:g} or more" if self.least > -3.4e38 else f"{whole or 'a finite number'}".strip()
         return f"{whole}from {self.least:g} to {self.most:g}"
@@ -47,7 +49,12 @@ class Number:
     def allows(self, value: float) -> bool:
         """Whether it may have this value."""
         whole = float(value).is_integer() and abs(value) < 2**31
-        return self.least <= value <= self.most and (not self.size or whole)
+        return self.least <= value <= self.most and (not self.is_whole or whole)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a whole number."""
+        return self.size or self.whole
 
 
 def numbers_of_estimator(name: str) -> Mapping[str, Number]:
@@ -64,11 +71,11 @@ def owners_of(number: str) -> list[str]:
 
 
 def every_number() -> dict[str, type]:
-    """Every number that a known estimator has, and its type: an int where it is a size."""
+    """Every number that a known estimator has, and its type: an int where it is whole."""
     found: dict[str, type] = {}
     for each in ESTIMATORS:
         for name, number in numbers_of_estimator(each).items():
-            found[name] = int if number.size and found.get(name, int) is int else float
+            found[name] = int if number.is_whole and found.get(name, int) is int else float
     return found
 
 

@@ -23,8 +23,10 @@ __all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work
 class Direction(NamedTuple):
     """The direction Δ_m, the gradient g_m on the present pick alone, and the estimator's state after it.
 
-    `first` and `second` are what enters Adam's m and v where Adam makes the step; Δ_m where they are None. Where
-    `ended` is given and true, the inner iterations have ended before this one, which then changes nothing.
+    `first` and `second` are what enters Adam's m and v; Δ_m where they are None. Where steps are -ηΔ they are refused,
+    and the Adam process takes Δ_M or g_M alone.
+
+    Where `ended` is given and true, the inner iterations have ended before this one, which then changes nothing.
     """
 
     delta: Parameters

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration, OptimiserSettings
 from srgdqn.config.estimator_numbers import numbers_of_estimator
+from srgdqn.errors import InputError
 from srgdqn.learner.estimators import Clock, Direction, Estimator, Origin, Query, Work, estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
 from srgdqn.learner.networks import Network, Parameters
@@ -247,6 +248,11 @@ def outer_iteration(
         if settings.step == "adam":
             direction, moments = adam(settings, moments, *_entering(settings, made))
             return descend(theta, direction, factor * settings.alpha), moments
+        if made.first is not None or made.second is not None:
+            raise InputError(
+                f"the estimator {inner.estimator!r} says what enters Adam's moments, but steps are -ηΔ. Give "
+                "step = 'adam', or let it return a direction alone."
+            )
         return descend(theta, clip(settings, made.delta), factor * eta), moments
 
     full, loss, max_q = source.mean(theta_0, batch)  # line 5; the compiler drops what nobody uses

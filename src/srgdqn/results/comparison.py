@@ -227,13 +227,21 @@ def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = Non
     ]
 
 
+_INSTRUMENTS = ("direction_errors",)
+"""Options that change no bit of what is learnt."""
+
+
 def differing_options(configurations: Sequence[Configuration]) -> list[str]:
     """The options in which configurations differ; `readings`, which comes first, stands for what follows from it. An
     estimator's own numbers are compared among the configurations that have them.
     """
     described = [{"readings": configuration.readings, **configuration.options()} for configuration in configurations]
     every = dict.fromkeys(name for options in described for name in options)
-    names = [name for name in every if len({options[name] for options in described if name in options}) > 1]
+    names = [
+        name
+        for name in every
+        if name not in _INSTRUMENTS and len({options[name] for options in described if name in options}) > 1
+    ]
     follows = {
         name
         for name in names

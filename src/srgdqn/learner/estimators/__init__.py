@@ -53,6 +53,11 @@ def register_estimator(name: str, new: Estimator) -> None:
     known = ESTIMATORS.get(name)
     if name == "none" or name in _BUILT_IN or (known is not None and _definition(known) != _definition(new)):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
+    if new.per == "batch" and new.reference is not None:
+        raise InputError(
+            f"the estimator {name!r} has a direction per batch, whose reference is of another outer iteration and not "
+            "traced. Leave reference out."
+        )
     check_numbers(name, new.numbers)
     ESTIMATORS[name] = new
 

@@ -48,5 +48,4 @@ mars = Estimator(
     per="batch",
     formula="Δ = g(θ; D) + w (g(θ; D) - g(θ_before; D)), shortened",
     cost="2N",
-    reference="previous",
 )

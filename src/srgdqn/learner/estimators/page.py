@@ -52,5 +52,4 @@ page = Estimator(
     replay_rows=rows,
     formula="Δ = the gradient on K·N rows by a coin, else g(θ; D) - c (g(θ_before; D) - Δ_before)",
     cost="pKN + (1 - p) 2N",
-    reference="previous",
 )

@@ -50,5 +50,4 @@ spider = Estimator(
     replay_rows=rows,
     formula="Δ = the gradient on K·N rows every q batches, else g(θ; D) - c (g(θ_before; D) - v_before), shortened",
     cost="KN / q + (1 - 1/q) 2N",
-    reference="previous",
 )

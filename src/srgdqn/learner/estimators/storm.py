@@ -56,10 +56,11 @@ storm = Estimator(
     evaluations=lambda work: 2 * work.batch_size,
     numbers=(
         Number("a", 0.1, "Weight of the new gradient; 1 is the plain gradient.", 0, 1),
-        Number("reset", 1, "Whether it begins anew where a hard target network is new (1) or not (0).", 0, 1),
+        Number(
+            "reset", 1, "Whether it begins anew where a hard target network is new (1) or not (0).", 0, 1, whole=True
+        ),
     ),
     per="batch",
     formula="Δ = g(θ; D) - (1 - a) (g(θ_before; D) - Δ_before), from batch to batch",
     cost="2N",
-    reference="previous",
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from srgdqn.errors import unknown
+from srgdqn.errors import InputError, unknown
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.noise import described
@@ -33,6 +33,10 @@ _ROUNDS, _ERRORS, _DESCRIBED = "rounds", "errors", "described"
 def tasks_of(plan: Plan, asked: Sequence[str]) -> tuple[str, ...]:
     """The tasks to compute, all by default."""
     for name in asked:
+        if name in PLAN.regimes and name not in plan.regimes:
+            raise InputError(
+                f"the preview has {', '.join(plan.regimes)} alone, not {name}. Leave --quick or --task out."
+            )
         if name not in plan.regimes:
             raise unknown("task", name, plan.regimes)
     return tuple(name for name in plan.regimes if name in asked or not asked)
