@@ -115,7 +115,7 @@ def test_numbers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--import", "weighing", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["estimators"]
     assert listed["weighed"]["numbers"]["copies"] == {
-        "name": "copies", "default": 2, "meaning": "How many.", "least": 1, "most": 3.4e38, "size": True
+        "name": "copies", "default": 2, "meaning": "How many.", "least": 1, "most": 3.4e38, "size": True, "whole": False
     }  # fmt: skip
     assert listed["srg"]["numbers"] == {}
 
