@@ -31,7 +31,7 @@ from srgdqn.paper.noise.arms import (
     side_by_side,
 )
 from srgdqn.paper.noise.described import SIZE, Catch, Pixels
-from srgdqn.paper.noise.page import advice, headline, limiting
+from srgdqn.paper.noise.page import advice, headline, limit_states
 from srgdqn.paper.noise.results import CEILING, LEARNED, best_adam, tables_of
 from srgdqn.paper.noise.rules import (
     ERRORS_SHIFT,
@@ -206,7 +206,7 @@ def test_every_number_comes_from_the_parquet_files(small: Path) -> None:
     stored = {table.name: table.frame.to_dicts() for table in evidence.tables}
     assert {name: table.frame.to_dicts() for name, table in tables.items()} == {each: stored[each] for each in tables}
     counts = dict(rounds.group_by("part").agg(pl.col("stage").n_unique()).iter_rows())
-    assert counts == {"yardstick": 2, "updates": 3, "queries": 3, LEARNERS: 3}
+    assert counts == {"yardstick": 1, "updates": 3, "queries": 3, LEARNERS: 3}
     assert rounds.filter(stage="confirmation", part="updates", batch=8).height == 8
     key = ("task", "part", "arm", "batch", "variant", "alpha_step", "seed", "round")
     assert rounds.select("stage", *key).n_unique() == rounds.height
@@ -257,16 +257,32 @@ CEILINGS = [row("CartPole", 8, "limits"), row("CartPole", 32, "limits"), row("Ca
 
 
 def test_without_a_winner_that_is_the_headline_and_the_page_says_where_one_could_win() -> None:
-    said = advice(CEILINGS, [learned("CartPole", "storm", "fails"), learned("CartPole", "srg", "undecided")])
+    said = advice(CEILINGS, [learned("CartPole", "storm", "fails"), learned("CartPole", "srg", "fails")])
     assert said.startswith("No estimator beats tuned Adam at equal gradient queries on CartPole.")
-    assert "on CartPole noise limits up to B = 32" in said
-    assert "An estimator could still win on CartPole (B = 32)" in said
-    assert "Do not spend them on variance reduction." in said
+    assert "on CartPole noise limits at B = 8 and 32, does not at 128." in said
+    assert "noise limits on CartPole (B = 32), where an estimator could still win." in said
+    assert said.endswith("Do not spend them on variance reduction.")
 
 
-def test_where_noise_limits_nowhere_at_adams_batch_there_is_nothing_to_win() -> None:
-    said = advice(CEILINGS, [learned("CartPole", "storm", "fails", batch=128)])
-    assert "noise limits nowhere: an estimator has nothing to win there" in said
+def test_what_was_not_decided_is_told_as_that() -> None:
+    said = advice(CEILINGS, [learned("CartPole", "storm", "fails"), learned("CartPole", "srg", "undecided")])
+    assert said.startswith("No estimator was shown to beat tuned Adam at equal gradient queries on CartPole.")
+    assert said.endswith("Whether variance reduction gains anything beside that was not decided.")
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (32, "noise limits on CartPole (B = 32), where an estimator could still win"),
+        (128, "it does not on CartPole (B = 128), where next to nothing is left to win"),
+        (256, "it is not known on CartPole (B = 256)"),
+        (512, "it is not known on CartPole (B = 512)"),
+    ],
+)
+def test_what_is_left_to_win_is_told_only_where_it_is_known(batch: int, expected: str) -> None:
+    unclear = [row("CartPole", 256, "unclear"), row("CartPole", 512, "")]
+    said = advice([*CEILINGS, *unclear], [learned("CartPole", "storm", "fails", batch=batch)])
+    assert f"At the batch size that is best for Adam at 8 queries per step, {expected}." in said
 
 
 def test_a_winner_is_named_with_its_gain() -> None:
@@ -285,14 +301,26 @@ def test_a_control_that_wins_is_plain_adam_and_no_estimator() -> None:
 def test_tasks_where_nothing_is_learned_and_none_at_all() -> None:
     said = advice([row("Acrobot", 8, "nothing learned"), row("CartPole", 8, "unclear")], [])
     assert "on Acrobot nothing is learned" in said
-    assert "on CartPole it limits at no batch size" in said
+    assert "on CartPole noise is unclear at B = 8" in said
     moot = advice(CEILINGS, [learned("CartPole", "storm", "moot")])
     assert moot.startswith("Nothing was learned on CartPole")
     assert "Adam was best" not in moot
     some = headline([learned("CartPole", "storm", "fails"), learned("Acrobot", "storm", "moot")])
     assert some == "No estimator beats tuned Adam at equal gradient queries on CartPole."
     assert headline([]) == "No learner was compared with tuned Adam."
-    assert limiting(CEILINGS, "CartPole") == [8, 32]
+
+
+def test_by_either_outcome_noise_limits_and_only_by_both_it_does_not() -> None:
+    def by(area: str, final: str) -> str:
+        both = [
+            {**row("CartPole", 8, verdict), "outcome": name} for name, verdict in (("area", area), ("final", final))
+        ]
+        return limit_states(both, "CartPole")[8]
+
+    assert by("limits", "does not") == by("limits", "unclear") == "limits"
+    assert by("does not", "does not") == "does not"
+    assert by("does not", "unclear") == by("nothing learned", "does not") == "unclear"
+    assert by("", "") == "not compared"
 
 
 # The image

@@ -27,7 +27,8 @@ __all__ = ["KIND", "PLAN", "QUICK", "TITLE", "folder_of", "run", "section", "tas
 
 TITLE = "Where gradient noise limits deep Q-learning"
 
-_ROUNDS, _ERRORS, _DESCRIBED = "rounds", "errors", "described"
+_ROUNDS, _ERRORS, _DESCRIBED, _TIMES = "rounds", "errors", "described", "times"
+_TIMES_SCHEMA = {"task": pl.String, "seconds": pl.Float64}
 
 
 def tasks_of(plan: Plan, asked: Sequence[str]) -> tuple[str, ...]:
@@ -59,18 +60,18 @@ def time_lines(plan: Plan, tasks: Sequence[str]) -> list[str]:
 def run(folder: Path, console: Console, plan: Plan = PLAN, tasks: Sequence[str] = ()) -> Evidence:
     """The study of some tasks, beside what was found for others before."""
     place = make_folder(folder_of(folder, plan))
-    seconds = 0.0
     for task in tasks_of(plan, tasks):
         found = compute_task(plan, task, place, console)
-        seconds += found.seconds
+        times = pl.DataFrame([(task, found.seconds)], schema=_TIMES_SCHEMA, orient="row")
         # The data of a task, whole or not at all, in files of their own: others may not be computed yet.
-        for name, frame in ((_ROUNDS, found.rounds), (_ERRORS, found.errors)):
+        for name, frame in ((_ROUNDS, found.rounds), (_ERRORS, found.errors), (_TIMES, times)):
             write_file(place / f"{task}-{name}.parquet", encode_any(frame))
     runs = described.cells(plan)
     results = run_cells("described", list(runs.values()), place, console)
     extra = described.table_of({key: results[cell.name] for key, cell in runs.items()})
-    rounds, errors = read(place, plan)
+    rounds, errors, times = read(place, plan)
     beside = {_DESCRIBED: extra.frame} if results else {}
+    beside[_TIMES] = times
     for name, frame in {_ROUNDS: rounds, _ERRORS: errors, **beside}.items():
         write_file(place / f"{name}.parquet", encode_any(frame))
     tables = [*tables_of(rounds, errors, plan.resamples).values(), *([extra] if results else [])]
@@ -81,7 +82,7 @@ def run(folder: Path, console: Console, plan: Plan = PLAN, tasks: Sequence[str] 
         tables,
         seed=regimes[0].confirmation.seeds[0],
         rounds=", ".join(f"{each.confirmation.total} on {each.task}" for each in regimes),
-        seconds=seconds,
+        seconds=float(times["seconds"].sum()),
     )
     missing = [task for task in plan.regimes if task not in rounds["task"]]
     notes = [f"Not computed yet: {', '.join(missing)}; Holm's procedure is over what is there."] if missing else []
@@ -93,11 +94,12 @@ def folder_of(folder: Path, plan: Plan) -> Path:
     return folder / (KIND if plan is PLAN else f"{KIND}-{plan.name}")
 
 
-def read(place: Path, plan: Plan) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rounds and errors of all tasks that a folder has."""
+def read(place: Path, plan: Plan) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The rounds and errors of all tasks that a folder has, and the seconds of one core that each took."""
     frames = []
-    for name, schema in ((_ROUNDS, ROUNDS_SCHEMA), (_ERRORS, ERRORS_SCHEMA)):
+    for name, schema in ((_ROUNDS, ROUNDS_SCHEMA), (_ERRORS, ERRORS_SCHEMA), (_TIMES, _TIMES_SCHEMA)):
         files = [place / f"{task}-{name}.parquet" for task in plan.regimes]
         tables = [pl.read_parquet(file) for file in files if file.is_file()]
         frames.append(pl.concat([pl.DataFrame(schema=schema), *tables]))
-    return frames[0], frames[1]
+    rounds, errors, times = frames
+    return rounds, errors, times

@@ -33,6 +33,7 @@ from srgdqn.paper.report.contents import Section, Table
 _NAMES = {"area": "area under the evaluation curve", "final": "final greedy return"}
 _PACES = {"updates": "one update per 8 environment steps", "queries": "8 gradient queries per environment step"}
 _OUTCOME_STYLES = {"area": Style(BLUE), "final": Style(ORANGE, "--")}
+_CONTROLS = {each.name for each in CONTROLS}
 _COLORS = (BLUE, GREEN, PURPLE, ORANGE, RED, SKY, OLIVE, BROWN, BLACK, GREY)
 
 
@@ -47,7 +48,8 @@ def headline(learners: Sequence[Mapping[str, Any]]) -> str:
     known = _learned_on(learners)
     if not known:
         return f"Nothing was learned on {_listed(_in_order(row['task'] for row in learners))}: no comparison is told."
-    found = f"No estimator beats tuned Adam at equal gradient queries on {_listed(known)}."
+    shown = "beats" if _verdicts_on_estimators(learners) == {"fails"} else "was shown to beat"
+    found = f"No estimator {shown} tuned Adam at equal gradient queries on {_listed(known)}."
     if estimators:
         found = f"Tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
     if controls:
@@ -58,10 +60,14 @@ def headline(learners: Sequence[Mapping[str, Any]]) -> str:
 def winners(learners: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The rows of estimators and those of controls that are above tuned Adam."""
     ahead = [row for row in learners if row["verdict"] == "holds"]
-    controls = {each.name for each in CONTROLS}
-    return [row for row in ahead if row["learner"] not in controls], [
-        row for row in ahead if row["learner"] in controls
+    return [row for row in ahead if row["learner"] not in _CONTROLS], [
+        row for row in ahead if row["learner"] in _CONTROLS
     ]
+
+
+def _verdicts_on_estimators(learners: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Those on estimators, not on controls, where something was learned."""
+    return {row["verdict"] for row in learners if row["learner"] not in _CONTROLS} - {"moot"}
 
 
 def _learned_on(learners: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -95,40 +101,62 @@ def advice(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str
     return " ".join(part for part in parts if part)
 
 
-def limiting(ceilings: Sequence[Mapping[str, Any]], task: str, pace: str = "updates") -> list[int]:
-    """The batch sizes at which noise limits a task, by either outcome."""
-    found = {row["B"] for row in ceilings if (row["task"], row["pace"]) == (task, pace) and row["noise"] == "limits"}
-    return sorted(found)
+def limit_states(ceilings: Sequence[Mapping[str, Any]], task: str, pace: str = "updates") -> dict[int, str]:
+    """Of each batch size whether noise limits a task: `limits` if it does by either outcome, `does not` if by neither,
+    else `unclear`; `not compared` from `AGAINST` on.
+    """
+    found: dict[int, set[str]] = {}
+    for row in ceilings:
+        if (row["task"], row["pace"]) == (task, pace):
+            found.setdefault(row["B"], set()).add(row["noise"])
+    return {batch: _state(verdicts) for batch, verdicts in sorted(found.items())}
+
+
+def _state(verdicts: set[str]) -> str:
+    if verdicts == {""}:
+        return "not compared"
+    if "limits" in verdicts:
+        return "limits"
+    return verdicts.pop() if len(verdicts) == 1 else "unclear"
 
 
 def _where_noise_limits(ceilings: Sequence[Mapping[str, Any]]) -> str:
     told = []
     for task in _in_order(row["task"] for row in ceilings):
-        sizes = limiting(ceilings, task)
-        mine = [row for row in ceilings if row["task"] == task and row["pace"] == "updates"]
-        if mine and all(row["noise"] == "nothing learned" for row in mine):
+        states = limit_states(ceilings, task)
+        sizes = {state: [f"{b:,}" for b in states if states[b] == state] for state in _in_order(states.values())}
+        if "nothing learned" in sizes:
             told.append(f"on {task} nothing is learned")
-        elif sizes:
-            told.append(f"on {task} noise limits up to B = {max(sizes):,}")
-        else:
-            told.append(f"on {task} it limits at no batch size that was tried")
+            continue
+        parts = []
+        if "limits" in sizes:
+            parts.append(f"limits at B = {_listed(sizes['limits'])}")
+        if "does not" in sizes:
+            parts.append(f"does not at {'' if parts else 'B = '}{_listed(sizes['does not'])}")
+        if "unclear" in sizes:
+            parts.append(f"is unclear at {'' if parts else 'B = '}{_listed(sizes['unclear'])}")
+        if parts:
+            told.append(f"on {task} noise {', '.join(parts)}")
     return f"With one update per 8 steps, {'; '.join(told)}." if told else ""
 
 
 def _where_one_could(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
-    """Tasks on which noise still limits at the batch that tuned Adam chooses: there is something left to gain."""
+    """What is left to gain at the batch size that tuned Adam chooses."""
     known = _learned_on(learners)
-    if not known:
-        return ""
     batches = {row["task"]: row["Adam's B"] for row in learners if row["task"] in known}
-    room = [task for task, batch in batches.items() if batch in limiting(ceilings, task)]
-    if not room:
-        return (
-            "At the batch size that is best for Adam at 8 queries per step, noise limits nowhere: an estimator has "
-            "nothing to win there."
-        )
-    told = ", ".join(f"{task} (B = {batches[task]:,})" for task in room)
-    return f"An estimator could still win on {told}, where noise limits at the batch size that is best for Adam."
+    tasks: dict[str, list[str]] = {}
+    for task, batch in batches.items():
+        state = limit_states(ceilings, task).get(batch, "not compared")
+        tasks.setdefault(state, []).append(f"{task} (B = {batch:,})")
+    said = []
+    if "limits" in tasks:
+        said.append(f"noise limits on {_listed(tasks['limits'])}, where an estimator could still win")
+    if "does not" in tasks:
+        said.append(f"it does not on {_listed(tasks['does not'])}, where next to nothing is left to win")
+    unknown = [*tasks.get("unclear", []), *tasks.get("not compared", [])]
+    if unknown:
+        said.append(f"it is not known on {_listed(unknown)}")
+    return f"At the batch size that is best for Adam at 8 queries per step, {'; '.join(said)}." if said else ""
 
 
 def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
@@ -140,9 +168,13 @@ def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, A
     estimators, controls = winners(learners)
     if controls:
         said += f" Then tune what {' and '.join(_in_order(row['learner'] for row in controls))} changed."
-    if not estimators:
+    if estimators:
+        return (
+            f"{said} Where that is done, {' and '.join(_in_order(row['learner'] for row in estimators))} may be tried."
+        )
+    if _verdicts_on_estimators(learners) == {"fails"}:
         return f"{said} Do not spend them on variance reduction."
-    return f"{said} Where that is done, {' and '.join(_in_order(row['learner'] for row in estimators))} may be tried."
+    return f"{said} Whether variance reduction gains anything beside that was not decided."
 
 
 def _in_order(values: Any) -> list[Any]:

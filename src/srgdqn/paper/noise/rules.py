@@ -83,6 +83,8 @@ class Regime:
     steps: int
     confirmation: Stage
     options: Mapping[str, Any]
+    lowest: float
+    """The lowest return that an episode can have, which a round that diverged scores."""
     seconds: float
     """Of two cores, for all stages: measured kernel speed times work (`docs/noise-map.md`)."""
 
@@ -94,6 +96,8 @@ class Contender(NamedTuple):
     batch: int
     options: Mapping[str, Any]
     variants: tuple[Mapping[str, Any], ...]
+    usual: int = 0
+    """The variant of which errors are measured with other batch sizes and horizons."""
 
 
 _INNER = dict(inner_iterations=4, inner_batch=8)
@@ -105,8 +109,8 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("page", 32, dict(refresh=1 / 8, anchor_batches=8), _C),
     Contender("spider", 32, dict(every=8, anchor_batches=8, radius=1e3), _C),
     Contender("window_svrg", 32, dict(anchor_batches=8), _C),
-    Contender("srg", 64, _INNER, _C),
-    Contender("svrg", 64, _INNER, _C),
+    Contender("srg", 64, _INNER, _C, 2),
+    Contender("svrg", 64, _INNER, _C, 2),
     Contender("alpha_svrg", 64, _INNER, tuple(dict(svrg_start=a) for a in (0.3, 0.5, 0.8))),
     Contender("storm_inner", 64, _INNER, tuple(dict(a=a) for a in (0.1, 0.3, 0.6))),
     Contender("saga", 64, _INNER, _C),
@@ -168,12 +172,13 @@ _HUNDRED = Stage(50, (47_001, 47_002))
 REGIMES: dict[str, Regime] = {
     each.task: each
     for each in (
-        Regime("CartPole", 20_480, _FOUR_HUNDRED, dict(time_limit=500, gamma=0.99), 4_260),
+        Regime("CartPole", 20_480, _FOUR_HUNDRED, dict(time_limit=500, gamma=0.99), 1, 4_260),
         Regime(
             "Pendulum",
             15_360,
             _FOUR_HUNDRED,
             dict(time_limit=200, gamma=0.95, reward_scale=0.1, torques="endpoints", dynamics="v1"),
+            -200 * (math.pi**2 + 0.1 * 8**2 + 0.001 * 2**2),
             3_250,
         ),
         Regime(
@@ -188,6 +193,7 @@ REGIMES: dict[str, Regime] = {
                 initialisation="normal",
                 epsilon_end=0.1,
             ),
+            -200,
             9_300,
         ),
         Regime(
@@ -195,6 +201,7 @@ REGIMES: dict[str, Regime] = {
             30_720,
             _HUNDRED,
             dict(time_limit=500, gamma=0.99, reward_scale=0.1, epsilon_fraction=0.1),
+            -500,
             4_300,
         ),
     )

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from srgdqn.paper.noise.arms import RANDOM, YARDSTICK, Arm, Candidate
-from srgdqn.paper.noise.rules import FINALISTS, OUTCOMES
+from srgdqn.paper.noise.arms import Arm, Candidate
+from srgdqn.paper.noise.rules import FINALISTS, OUTCOMES, REGIMES
 
 Trials = Mapping[Candidate, float]
 """What candidates came to in a stage."""
@@ -79,30 +79,18 @@ def _beyond(grid: Sequence[Candidate], side: str) -> list[Candidate]:
 
 
 def scored(rounds: pl.DataFrame) -> pl.DataFrame:
-    """The rounds of one task and stage, in which those that diverged score the worst round that finished in any arm, or
-    the random policy's mean where that is worse.
+    """The rounds, of which those that diverged score the lowest return that an episode of their task can have: what one
+    scores depends on no other, nor on what has run so far.
     """
-    floors = floors_of(rounds)
+    lowest = pl.col("task").replace_strict({task: float(regime.lowest) for task, regime in REGIMES.items()})
     return rounds.with_columns(
-        pl.when(pl.col("diverged")).then(floors[name]).otherwise(pl.col(name)).alias(name) for name in OUTCOMES
+        pl.when(pl.col("diverged")).then(lowest).otherwise(pl.col(name)).alias(name) for name in OUTCOMES
     )
 
 
 def stage_rows(rounds: pl.DataFrame, stage: str) -> pl.DataFrame:
-    """The scored rounds of a task in screening or as pilots, with the random policy of screening beside them."""
-    chance = (pl.col("part") == YARDSTICK) & (pl.col("stage") == "screening")
-    return scored(rounds.filter((pl.col("stage") == stage) | chance))
-
-
-def floors_of(rounds: pl.DataFrame) -> dict[str, float]:
-    """What a diverged round scores in one task and stage, by outcome."""
-    is_chance = (pl.col("part") == YARDSTICK) & (pl.col("arm") == RANDOM)
-    chance, finished = rounds.filter(is_chance), rounds.filter(~is_chance, ~pl.col("diverged"))
-    found: dict[str, float] = {}
-    for name in OUTCOMES:
-        worst = [float(each) for each in (finished[name].min(), chance[name].mean()) if each is not None]  # type: ignore[arg-type]
-        found[name] = min(worst, default=float("nan"))
-    return found
+    """The scored rounds of a stage."""
+    return scored(rounds.filter(pl.col("stage") == stage))
 
 
 def trials_of(rounds: pl.DataFrame, arm: Arm) -> dict[Candidate, float]:

@@ -86,8 +86,7 @@ class Found(NamedTuple):
 def compute_task(plan: Plan, task: str, folder: Path, console: Console) -> Found:
     """All stages of a task; what has run is found in the folder."""
     study = _Study(plan, task, folder, console)
-    study.yardstick("screening")
-    study.yardstick("confirmation")
+    study.yardstick()
     ceiling = study.choose("ceiling", [arm for pace in PACES for arm in ceiling_arms(plan, task, pace)], MOST_WIDENINGS)
     study.confirm("ceiling", ceiling)
     errors = study.errors()
@@ -123,10 +122,10 @@ class _Study:
         """The rounds that have run, as they came."""
         return pl.concat(self._tables)
 
-    def yardstick(self, stage: str) -> None:
-        """The random policy on a stage's seeds."""
+    def yardstick(self) -> None:
+        """The random policy on the seeds that decide."""
         arm = Arm(self._task, YARDSTICK, RANDOM, min(self._plan.batches))
-        self._run(f"{self._task}: random policy", stage, {arm: (FIRST,)})
+        self._run(f"{self._task}: random policy", "confirmation", {arm: (FIRST,)})
 
     def choose(self, title: str, arms: Sequence[Arm], most_widenings: int) -> dict[Arm, Choice]:
         """The candidate of every arm, by screening and pilots."""
@@ -240,10 +239,10 @@ class _Study:
                 told = [(c, {name: 1 - c if name == "a" else c}) for c in self._plan.coefficients]
                 every += [("coefficient", 0, c, options) for c, options in told]
                 every += [
-                    ("queries", len(contender.variants) - 1, factor, {"batch_size": round(factor * contender.batch)})
+                    ("queries", contender.usual, factor, {"batch_size": round(factor * contender.batch)})
                     for factor in self._plan.batch_factors
                 ]
-                every += [("horizon", len(contender.variants) - 1, h, {"horizon": h}) for h in self._plan.horizons]
+                every += [("horizon", contender.usual, h, {"horizon": h}) for h in self._plan.horizons]
             for (axis, variant, value, options), seed in itertools.product(every, self._plan.errors.seeds):
                 found.append(self._error_cell(contender, axis, variant, value, options, seed))
         return found
