@@ -167,7 +167,8 @@ def compile_loop(configuration: Configuration) -> Loop:
         def iterate(state: LearnerState, served: Any) -> tuple[LearnerState, jax.Array]:
             batch, picked, tossed, index = served
             made_at = index * rows + 1 + jnp.arange(rows)
-            origin = Origin((made_at - 1) % work_of(filled).slots, made_at, (index + 1) * rows)
+            written = (index + 1) * rows
+            origin = Origin((made_at - 1) % work_of(filled).slots, made_at, written, written)
             replay = (lambda: more(index * rows)) if beyond else None
             given: dict[str, Any] = dict(origin=origin, replay=replay, coins=tossed if coins else None)
             state, trace = outer_iteration(filled, network, state, batch, picked, **given)

@@ -86,7 +86,7 @@ def iterate(
     configuration: Configuration, state: LearnerState, given: family.Given, slots: list[int]
 ) -> tuple[LearnerState, Trace]:
     """One outer iteration in double precision."""
-    origin = Origin(*map(jnp.asarray, (slots, given.made_at, given.written)))
+    origin = Origin(*map(jnp.asarray, (slots, given.made_at, given.written, min(given.written, CAPACITY))))
     beyond = to_transitions(given.beyond) if given.beyond else None
     coins = jnp.asarray(given.coins[: 1 if ESTIMATORS[configuration.estimator.estimator].per == "batch" else None])
     picks = jnp.asarray(given.picks, jnp.int32)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from srgdqn.integrations.video import video as video
     from srgdqn.learner.estimators import Estimator as Estimator
     from srgdqn.learner.estimators import register_estimator as register_estimator
+    from srgdqn.learner.own_rules import Drawing as Drawing
+    from srgdqn.learner.own_rules import Drawn as Drawn
     from srgdqn.learner.own_rules import register_bootstrap as register_bootstrap
     from srgdqn.learner.own_rules import register_sampling as register_sampling
     from srgdqn.results.comparison import compare as compare
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "srgdqn.agent",
+    "Drawing": "srgdqn.learner.own_rules",
+    "Drawn": "srgdqn.learner.own_rules",
     "EnvironmentFailedError": "srgdqn.adapters.failures",
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.learner.estimators",

@@ -12,6 +12,10 @@ class InputError(ValueError):
     """Input that cannot be used. Its message is one paragraph meant for the user; the command line prints it bare."""
 
 
+class UserCodeError(InputError):
+    """An estimator or a rule of the user's own that does not do what it should. In a sweep it costs its cells alone."""
+
+
 def printable(text: str) -> str:
     r"""The text with control characters escaped, so that a terminal shows and does not obey them.
 

@@ -42,7 +42,7 @@ def problem(
         after=jax.tree.map(np.asarray, learner),
         normaliser=Normaliser(None, None, None),
         transitions=to_transitions(data),
-        origin=Origin(np.arange(ROWS), np.arange(1, ROWS + 1), np.int32(ROWS)),
+        origin=Origin(np.arange(ROWS), np.arange(1, ROWS + 1), np.int32(ROWS), np.int32(ROWS)),
         weights=None,
         beyond=None,
         coins=None,

@@ -47,7 +47,7 @@ def remembering(data: list[reference.Transition]) -> FlatMemory:
 def rows_of(count: int, picks: np.ndarray) -> ChosenRows:
     """All rows of a memory, and picks from them."""
     slots = np.arange(count)
-    return ChosenRows(Origin(slots, slots + 1, np.array(count)), None, picks, None, None)  # type: ignore[arg-type]
+    return ChosenRows(Origin(slots, slots + 1, *[np.array(count)] * 2), None, picks, None, None)  # type: ignore[arg-type]
 
 
 @st.composite

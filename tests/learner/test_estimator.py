@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import reference
-from outer_iterations import INNER, PICKED, ROWS, SIZES, SLOTS, configure, story
+from outer_iterations import INNER, PICKED, ROWS, SIZES, configure, story
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.learner.estimator import Clock, Origin, made_at
+from srgdqn.learner.estimator import Clock, Origin
 from srgdqn.learner.estimators import ESTIMATORS, Direction, Estimator, Query, register_estimator
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import (
@@ -51,7 +51,7 @@ def run(configuration: Configuration, seed: int, count: int, **given: Any) -> It
 
     compiled = jax.jit(iterate, compiler_options=QUICK)
     for each, places in zip(every, slots, strict=True):
-        origin = Origin(*map(jnp.asarray, (places, each.made_at, each.written)))
+        origin = Origin(*map(jnp.asarray, (places, each.made_at, each.written, each.written)))
         picks = jnp.asarray(each.picks, jnp.int32)
         state, trace = compiled(state, to_transitions(each.data), picks, origin, each.progress)
         yield state, trace, each
@@ -112,15 +112,6 @@ def test_the_clock(registry: dict[str, Estimator]) -> None:
         assert [s for s, each in enumerate(seen) if bool(each.synchronised)] == expected
         if target == "hard":  # and there it really is
             assert [s + 1 for s in range(1, 7) if (targets[s] != targets[s - 1]).any()] == [3, 6]
-
-
-def test_the_step_that_made_what_is_in_a_slot() -> None:
-    """Against a ring that is written step by step."""
-    ring = [0] * SLOTS
-    for step in range(1, 4 * SLOTS):
-        ring[(step - 1) % SLOTS] = step
-        got = made_at(np.arange(SLOTS), SLOTS, step)
-        np.testing.assert_array_equal(np.where(got < 1, 0, got), ring)
 
 
 def test_what_it_did_not_ask_for_is_not_there(registry: dict[str, Estimator]) -> None:

@@ -16,7 +16,7 @@ from scipy import stats
 from srgdqn.config import ReplaySettings
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.own_rules import Drawing
-from srgdqn.learner.replay import draw_ages, pack, ring_length, unpack, write
+from srgdqn.learner.replay import draw_ages, made_at, pack, ring_length, unpack, write
 
 UNWRITTEN = -1.0
 DRAWN = 64
@@ -140,3 +140,13 @@ def test_unpacking_gives_what_was_packed(size: int, shape: tuple[int, ...], seed
     for name, packed, unpacked in zip(Transitions._fields, transitions, unpack(rows), strict=True):
         assert (packed.dtype, packed.shape) == (unpacked.dtype, unpacked.shape), name
         np.testing.assert_array_equal(packed, unpacked, err_msg=name)
+
+
+def test_the_step_that_made_what_is_in_a_slot() -> None:
+    """Against a ring that is written step by step."""
+    slots = 12
+    ring = [0] * slots
+    for step in range(1, 4 * slots):
+        ring[(step - 1) % slots] = step
+        got = made_at(np.arange(slots), slots, step)
+        np.testing.assert_array_equal(np.where(got < 1, 0, got), ring)

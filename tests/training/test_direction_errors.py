@@ -77,7 +77,7 @@ def test_values_are_a_plain_programs(algorithm: str, options: dict[str, Any]) ->
             problem.learner = problem.learner._replace(target=to_parameters(other, SIZES))
         measured = problem.measure()
         key = jax.random.key_data(jax.random.key(0, impl="threefry2x32"))
-        fresh = jax.tree.map(np.asarray, problem.program.draw(key, np.int32(99)))
+        fresh = jax.tree.map(np.asarray, problem.program.draw(key, np.int32(99), np.int32(0)))
     o = options_of(problem.configuration, SIZES)
     state = reference.init(o, problem.theta)
     state = state._replace(target=None if state.target is None else other)

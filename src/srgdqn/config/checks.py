@@ -17,7 +17,7 @@ from srgdqn.config.discovery import (
     estimator_names,
     known_estimator,
 )
-from srgdqn.config.estimator_numbers import RESERVED, Number, numbers_of_estimator
+from srgdqn.config.estimator_numbers import CURVES_COLUMNS, RESERVED, Number, numbers_of_estimator
 from srgdqn.config.options import Configuration, option_names, rules
 from srgdqn.errors import InputError, shown, unknown
 
@@ -51,9 +51,39 @@ def check_estimator(name: str) -> None:
         raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
 
 
-def check_numbers(estimator: str, numbers: Sequence[Number]) -> None:
-    """An `InputError` if an estimator that is to be registered cannot have these numbers of its own."""
+def check_definition(estimator: str, new: Any) -> None:
+    """An `InputError` if an estimator cannot be registered as it is."""
+    if not isinstance(estimator, str) or not estimator.isprintable() or len(estimator.split()) != 1:
+        raise InputError(f"the name of an estimator is {shown(estimator)}. Give one of characters without spaces.")
+    if new.per not in ("pick", "batch"):
+        raise InputError(
+            f"the estimator {estimator!r} has a direction per {shown(new.per)}. Give per = 'pick', for one on every "
+            "pick from D, or per = 'batch', for one on every D."
+        )
+    if new.per == "batch" and new.reference is not None:
+        raise InputError(
+            f"the estimator {estimator!r} has a direction per batch, whose reference is of another outer iteration and "
+            "not traced. Leave reference out."
+        )
+    logged = [name for name, _ in new.logged]
+    for index, name in enumerate(logged):
+        whose = f"the estimator {estimator!r} logs {shown(name)}"
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InputError(f"{whose}, which is no column's name. Give it one of letters and underscores.")
+        if name in CURVES_COLUMNS:
+            raise InputError(f"{whose}, which is a column of every run's curves already. Give it another name.")
+        if name in logged[:index]:
+            raise InputError(f"{whose} twice. Give each a name of its own.")
+    _check_numbers(estimator, new.numbers)
+
+
+def _check_numbers(estimator: str, numbers: Sequence[Number]) -> None:
     for index, number in enumerate(numbers):
+        if not isinstance(number, Number):
+            raise InputError(
+                f"the estimator {estimator!r} has {shown(number)} among its numbers. Give Number(name, default, "
+                "meaning) for each."
+            )
         name, whose = number.name, f"the estimator {estimator!r} has a number called {shown(number.name)}"
         if not isinstance(name, str) or not name.isidentifier() or name.startswith("_") or len(name) > 40:
             raise InputError(f"{whose}, which is no option's name. Give it a short one of letters and underscores.")
@@ -205,7 +235,9 @@ def _of_the_batch(o: SimpleNamespace) -> Iterator[str]:
 
 
 def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
-    if not o.anchor_step and (o.estimator == "none" or o.inner_iterations == 0):
+    chosen = ESTIMATORS.get(o.estimator)
+    per_batch = chosen is not None and chosen.per == "batch"
+    if not o.anchor_step and not per_batch and (o.estimator == "none" or o.inner_iterations == 0):
         yield (
             f"anchor_step is off and there are no inner iterations (estimator = {o.estimator!r}, inner_iterations = "
             f"{o.inner_iterations}), so that nothing would be learned. Switch anchor_step on, or give an estimator and "

@@ -95,9 +95,9 @@ def known_estimator(name: str) -> bool:
     an `InputError` if it cannot be.
     """
     if name not in ("none", *ESTIMATORS) and name in plugins.declared():
-        from srgdqn.config.checks import check_numbers  # here, as it imports this module
+        from srgdqn.config.checks import check_definition  # here, as it imports this module
 
         found = plugins.load(name)
-        check_numbers(name, found.numbers)
+        check_definition(name, found)
         ESTIMATORS[name] = found
     return name in ("none", *ESTIMATORS)

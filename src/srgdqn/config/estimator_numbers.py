@@ -22,6 +22,24 @@ _RESERVED = (
 RESERVED = frozenset(_RESERVED.split())
 """What no number may be called beside the options: arguments of functions and commands, and columns of tables."""
 
+CURVES_COLUMNS = frozenset(
+    {
+        "round",
+        "step",
+        "reward",
+        "reward_cumulative",
+        "episodes",
+        "loss",
+        "max_q",
+        "delta_norm",
+        "theta_norm",
+        "queries",
+        "gradient_evaluations",
+        "iterations",
+    }
+)
+"""What no column that an estimator logs may be called."""
+
 
 @dataclass(frozen=True)
 class Number:

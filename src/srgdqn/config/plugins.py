@@ -50,7 +50,7 @@ def load(name: str) -> Any:
             raise
         reason = f"{type(error).__name__}: {str(error).rstrip('.')}"
         raise InputError(f"{where} cannot be loaded: {reason}. Correct or uninstall {packages}.") from error
-    if not isinstance(found, tuple) or not callable(getattr(found, "direction", None)):
+    if not isinstance(found, tuple) or "direction" not in getattr(found, "_fields", ()):
         raise InputError(f"{where} is a {type(found).__name__} and no srgdqn.Estimator. Correct {packages}.")
     return found
 

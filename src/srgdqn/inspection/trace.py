@@ -199,8 +199,7 @@ def _adam(
     settings = configuration.optimiser
     if not settings.adam_process and settings.step != "adam":
         return {}
-    from_gradient = settings.adam_process and settings.adam_input == "gradient"
-    entered = clip(settings, trace.last_gradient if from_gradient else trace.last_delta)
+    entered = clip(settings, trace.entered)
     denominators = jax.tree.leaves(denominator_of(settings, after.adam))
     factor = schedule(settings, progress) * settings.alpha
     return {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from srgdqn.learner.gradients import Batch, Compact, GradientSource
     from srgdqn.learner.networks import Parameters
 
-__all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work", "made_at", "recursion"]
+__all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work", "recursion"]
 
 
 class Direction(NamedTuple):
@@ -57,7 +57,8 @@ class Estimator(NamedTuple):
       direction: (state, θ_m, Δ_{m-1}, query) -> Direction. Per batch θ_m is θ_0, and Δ_{m-1} None.
       queries: work -> gradients the formula asks for beside Δ_0 (the incremental first-order oracle's count; its mean
         where it is random).
-      evaluations: gradients really evaluated there.
+      evaluations: gradients really evaluated there, by a round alone: of rounds side by side all pay for what one of
+        them is due (`Query.where`).
       begin: (memory, θ_0, Δ_0, query) -> state, at the start of an outer iteration, before the first step. By default
         the state is the memory.
       init: (θ, work) -> memory, what survives outer iterations. Of its own numbers `work` has the sizes alone.
@@ -120,13 +121,7 @@ class Origin(NamedTuple):
     slots: Int[Array, " rows"]
     made_at: Int[Array, " rows"]  # the steps, counted from 1, that made them
     written: Int[Array, ""]  # transitions written so far: the newest was made at this step
-
-
-def made_at(slots: Any, length: int, written: Any) -> Any:
-    """The steps, counted from 1, that made the transitions at some slots of a ring of that length; below 1 where there
-    is none yet.
-    """
-    return written - (written - 1 - slots) % length
+    stored: Int[Array, ""]  # of which D is drawn from as many of the newest
 
 
 class Query(NamedTuple):
@@ -148,7 +143,6 @@ class Query(NamedTuple):
     origin: Origin | None = None
     replay: Callable[[], Batch] | None = None
     coins: Float[Array, " directions"] | None = None  # uniform in [0, 1)
-    capacity: int = 0  # D is drawn from this many newest transitions
 
     def dense(self, gradient: Compact) -> Parameters:
         """A compact gradient in the form of the parameters."""

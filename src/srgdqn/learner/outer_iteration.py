@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,10 +11,12 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration, OptimiserSettings
+from srgdqn.config.discovery import BUILT_IN_ESTIMATORS
 from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import Clock, Direction, Estimator, Origin, Query, Work, estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.guarded import guarded, require_form
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
     AdamState,
@@ -59,6 +60,7 @@ class Trace(NamedTuple):
     last_delta: Parameters  # Δ_M
     last_gradient: Parameters | None  # g_M, where it is asked for or Adam takes it
     last_theta: Parameters | None  # θ_M, where Δ_M was computed, if it is asked for
+    entered: Parameters | None  # Adam's m last, if that is asked for; not shortened to clip_norm
     queries: Any  # gradients by the formula
     evaluations: Any  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M
@@ -74,6 +76,7 @@ class _Inner(NamedTuple):
     state: Any
     previous_theta: Parameters | None
     gradient: Parameters | None
+    entered: Parameters | None
 
 
 def chosen_estimator(configuration: Configuration) -> Estimator | None:
@@ -82,6 +85,8 @@ def chosen_estimator(configuration: Configuration) -> Estimator | None:
     if settings.estimator == "none":
         return None
     chosen = estimator(settings.estimator)
+    if settings.estimator not in BUILT_IN_ESTIMATORS:
+        chosen = guarded(settings.estimator, chosen)
     return chosen if settings.inner_iterations > 0 or chosen.per == "batch" else None
 
 
@@ -126,13 +131,10 @@ def evaluated_parameters(configuration: Configuration, state: LearnerState, *, r
     chosen = chosen_estimator(configuration)
     if chosen is None or chosen.evaluated is None:
         return state.parameters
-    parameters: Parameters = _evaluating(chosen.evaluated, rounds)(state.memory, state.parameters)
+    # Not compiled apart: what was compiled of a function of the user's would outlast a change of what it reads.
+    function = jax.vmap(chosen.evaluated) if rounds else chosen.evaluated
+    parameters: Parameters = function(state.memory, state.parameters)
     return parameters
-
-
-@functools.lru_cache(maxsize=16)
-def _evaluating(function: Any, rounds: bool) -> Any:
-    return jax.jit(jax.vmap(function) if rounds else function)
 
 
 def logged_columns(configuration: Configuration) -> tuple[str, ...]:
@@ -274,6 +276,7 @@ def outer_iteration(
         None,
         theta_0 if needs_previous else None,
         nothing if needs_gradient else None,
+        nothing if keep_last else None,
     )
     stacks = None
     memory = state.memory
@@ -290,7 +293,6 @@ def outer_iteration(
             origin,
             None if replay is None else lambda: batch_of(replay()),
             coins,
-            configuration.replay.replay_capacity,
         )
         run = _on_whole_batch if chosen.per == "batch" else _inner_iterations
         end, stacks = run(configuration, chosen, query, step, state, end, delta_0, keep_iterates)
@@ -298,12 +300,15 @@ def outer_iteration(
             memory = chosen.finish(end.state, end.theta)
         elif chosen.per == "batch":
             memory = end.state
+        whose = f"of the estimator {inner.estimator!r}"
+        require_form(f"what the memory {whose} becomes", memory, state.memory, "the memory that init makes")
 
-    parameters, moments = end.theta, end.adam
+    parameters, moments, entered = end.theta, end.adam, end.entered
     if settings.adam_process:  # lines 16 to 21
         # Without inner iterations g_M is not defined: Δ_0 takes its place (row 6 of the readings).
         entering = end.delta if settings.adam_input == "delta" else end.gradient
         direction, moments = adam(settings, moments, clip(settings, entering))
+        entered = entering
         start = end.theta if settings.adam_from == "last" else end.previous_theta
         parameters = descend(start, direction, factor * settings.alpha)
 
@@ -315,6 +320,7 @@ def outer_iteration(
         end.delta,
         end.gradient,
         end.previous_theta if keep_last else None,
+        entered if keep_last else None,
         _count(configuration, "queries"),
         _count(configuration, "evaluations"),
         _stack(nothing, None if stacks is None else stacks[0]) if keep_iterates else None,
@@ -325,9 +331,13 @@ def outer_iteration(
 
 def _entering(settings: OptimiserSettings, made: Direction) -> tuple[Parameters, Parameters | None]:
     """What enters Adam's m and v, the latter where it is something else; each is shortened to `clip_norm`."""
-    first = made.delta if made.first is None else made.first
+    first = _first(made)
     second = None if made.first is None and made.second is None else made.delta if made.second is None else made.second
     return clip(settings, first), None if second is None else clip(settings, second)
+
+
+def _first(made: Direction) -> Parameters:
+    return made.delta if made.first is None else made.first
 
 
 def _clock(configuration: Configuration, state: LearnerState, progress: Array | float) -> Clock:
@@ -348,13 +358,19 @@ def _on_whole_batch(
     keep_iterates: bool,
 ) -> tuple[_Inner, Any]:
     """One step along an estimator's direction for all of D."""
-    del configuration
     begun = state.memory if chosen.begin is None else chosen.begin(state.memory, start.theta, anchor, query)
     made = chosen.direction(begun, start.theta, None, query)
+    if made.ended is not None:
+        raise InputError(
+            f"the estimator {configuration.estimator.estimator!r} says that inner iterations have ended, but it has a "
+            "direction per batch, and there are none. Leave ended out."
+        )
     theta, moments = step(start.theta, made, start.adam)
     end = start._replace(theta=theta, delta=made.delta, adam=moments, state=made.state)
     if start.gradient is not None:
         end = end._replace(gradient=made.gradient)
+    if start.entered is not None:
+        end = end._replace(entered=_first(made))
     return end, (jax.tree.map(lambda leaf: leaf[None], (made.delta, theta)) if keep_iterates else None)
 
 
@@ -383,6 +399,7 @@ def _inner_iterations(
             made.state,
             None if carry.previous_theta is None else carry.theta,
             None if carry.gradient is None else made.gradient,
+            None if carry.entered is None else _first(made),
         )
         if (ended := made.ended) is not None:
             new = jax.tree.map(lambda old, moved: jnp.where(ended, old, moved), carry, new)

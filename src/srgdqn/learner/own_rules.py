@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srgdqn.config.discovery import BOOTSTRAPS, OWN_RULES, SAMPLINGS
 from srgdqn.errors import InputError
-from srgdqn.learner.estimators import ESTIMATORS, definition_of, own_estimators
+from srgdqn.learner.estimators import ESTIMATORS, own_estimators, place_of
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
@@ -58,7 +58,7 @@ def _register(option: str, name: str, rule: Any, built_in: tuple[str, ...]) -> N
     if not isinstance(name, str) or not name or not name.isprintable():
         raise InputError(f"the name of a rule for {option} is {name!r}. Give a string of printable characters.")
     known = OWN_RULES[option].get(name)
-    same = known is not None and definition_of(known) == definition_of(rule)
+    same = known is not None and place_of(known) == place_of(rule)
     if name in built_in or (known is not None and not same):
         raise InputError(f"there already is a rule for {option} called {name!r}. Give the new one another name.")
     OWN_RULES[option][name] = rule

@@ -18,7 +18,9 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import ReplaySettings
 from srgdqn.config.discovery import OWN_RULES
+from srgdqn.errors import UserCodeError
 from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.guarded import calling
 from srgdqn.learner.own_rules import Drawing, Drawn
 
 Ring = Float[Array, "slots width"]
@@ -77,6 +79,30 @@ def write(ring: Ring, written: Int[Array, ""], block: Float[Array, "block width"
     return jax.lax.dynamic_update_slice_in_dim(ring, jnp.where(keep, block, old), start, axis=0)
 
 
+def made_at(slots: Any, length: int, written: Any) -> Any:
+    """The steps, counted from 1, that made the transitions at some slots of a ring of that length; below 1 where there
+    is none yet.
+    """
+    return written - (written - 1 - slots) % length
+
+
+def _checked(name: str, drawn: Any, drawing: Drawing) -> Drawn:
+    """What a rule of the user's draws: as many whole numbers as there are rows, none beyond what is stored."""
+    problem = None
+    if not isinstance(drawn, Drawn):
+        problem = f"gives a {type(drawn).__name__}"
+    elif jnp.shape(drawn.ages) != (drawing.rows,) or not jnp.issubdtype(jnp.result_type(drawn.ages), jnp.integer):
+        problem = f"gives ages of shape {jnp.shape(drawn.ages)} and type {jnp.result_type(drawn.ages)}"
+    elif drawn.weights is not None and jnp.shape(drawn.weights) != (drawing.rows,):
+        problem = f"gives weights of shape {jnp.shape(drawn.weights)}"
+    if problem is not None:
+        raise UserCodeError(
+            f"sampling = {name!r} {problem}. Return Drawn(ages, weights) with a whole number from 0 to stored - 1 for "
+            f"each of the {drawing.rows} rows, and weights of as many rows, or none."
+        )
+    return drawn._replace(ages=jnp.clip(drawn.ages, 0, drawing.stored - 1))
+
+
 def draw_ages(settings: ReplaySettings, drawing: Drawing) -> Drawn:
     """The transitions of a batch.
 
@@ -85,8 +111,8 @@ def draw_ages(settings: ReplaySettings, drawing: Drawing) -> Drawn:
     """
     rows, stored, words, key = drawing
     if settings.sampling in OWN_RULES["sampling"]:
-        drawn: Drawn = OWN_RULES["sampling"][settings.sampling](drawing)
-        return drawn
+        rule = calling(f"the rule {settings.sampling!r} for sampling", OWN_RULES["sampling"][settings.sampling])
+        return _checked(settings.sampling, rule(drawing), drawing)
     if settings.sampling == "newest":
         return Drawn(jnp.arange(rows))
     if settings.sampling == "with-replacement":

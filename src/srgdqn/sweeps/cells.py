@@ -17,6 +17,7 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import executor_of
 from srgdqn.engines.executor import Send
 from srgdqn.engines.threads import Threads
+from srgdqn.errors import UserCodeError
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import CheckpointManager, Pace
 from srgdqn.runs.provenance import LOCAL
@@ -61,8 +62,8 @@ class SweepCells:
         def compute(missing: list[TrainingCell], done: Callable[[TrainingCell, Result], None]) -> None:
             tried = [cell for cell in missing if cell.name not in self.failures]
 
-            def failed(place: int, error: EnvironmentFailedError) -> None:
-                if error.result is not None:
+            def failed(place: int, error: EnvironmentFailedError | UserCodeError) -> None:
+                if isinstance(error, EnvironmentFailedError) and error.result is not None:
                     self._failed.store(tried[place], error.result)
                 self.failures[tried[place].name] = " ".join(str(error).split())
 
@@ -95,11 +96,11 @@ class SweepCells:
 Finished = Callable[[int, Result], None]
 """Called with a configuration's index and its result, on the thread that trained it."""
 
-Failed = Callable[[int, EnvironmentFailedError], None]
-"""Called with the index of a configuration whose environment misbehaved, and the error."""
+Failed = Callable[[int, EnvironmentFailedError | UserCodeError], None]
+"""Called with the index of a configuration whose environment or estimator misbehaved, and the error."""
 
 
-def _raise(place: int, error: EnvironmentFailedError) -> None:
+def _raise(place: int, error: EnvironmentFailedError | UserCodeError) -> None:
     raise error
 
 
@@ -113,8 +114,8 @@ def train_each(
     engine: str = LOCAL,
     own: Mapping[str, Any] = NOTHING_OWN,
 ) -> None:
-    """Trains every configuration and calls `finished` with each result as soon as it is complete. If an environment
-    misbehaves, `failed` is called, and the others continue unless it raises.
+    """Trains every configuration and calls `finished` with each result as soon as it is complete. If an environment or
+    an estimator of the user's own misbehaves, `failed` is called, and the others continue unless it raises.
 
     Configurations of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has
     alone; such groups run in parallel as far as there are cores. Other tasks step on the host, one after the other. A
@@ -142,9 +143,14 @@ def train_each(
             None if manager is None else manager.stamped(stamp_of(prepare(members[0], **own).identity), "lanes")
         )
         how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "manager": checkpoints}
-        for member, trained in train_side_by_side(members, task, own.get("network"), **how, executor=executor):
-            if not trained.interrupted:
-                finished(places[member], result_of(members[member], task, trained, ran_by=engine, own=own))
+        try:
+            for member, trained in train_side_by_side(members, task, own.get("network"), **how, executor=executor):
+                if not trained.interrupted:
+                    finished(places[member], result_of(members[member], task, trained, ran_by=engine, own=own))
+        except UserCodeError as error:  # where its program is compiled, before any of these rounds has begun
+            for place in places:
+                failed(place, error)
+            progress.leave_out(index)
 
     if executor is not None:  # threads that only wait for other machines may be many
         threads = Threads(len(compiled))
@@ -156,7 +162,7 @@ def train_each(
             stamp, below = stamp_of(one.identity), configuration_digest(one.configuration)
             checkpoints = None if manager is None else manager.stamped(stamp, below)
             result = one.train(listener=progress.of(index), manager=checkpoints, executor=executor, ran_by=engine)
-        except EnvironmentFailedError as error:
+        except (EnvironmentFailedError, UserCodeError) as error:
             failed(place, error)
             progress.leave_out(index)
             continue

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.learner.estimator import Origin, made_at
+from srgdqn.learner.estimator import Origin
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, coins_needed, replay_rows
 from srgdqn.learner.own_rules import Drawing
-from srgdqn.learner.replay import draw_ages, unpack
+from srgdqn.learner.replay import Ring, draw_ages, made_at, unpack
 from srgdqn.training.draws import BatchDraws
 
 
@@ -33,9 +33,6 @@ class OuterBatch(NamedTuple):
     weights: Float[Array, " rows"] | None = None  # of the rows' losses, where they are not all 1
     beyond: Callable[[], Transitions] | None = None  # rows of the replay beyond D, where the estimator may ask for them
     coins: Float[Array, " directions"] | None = None  # random numbers, where the estimator uses such
-
-
-Ring = Float[Array, "slots width"]
 
 
 class BatchContext(NamedTuple):
@@ -73,10 +70,14 @@ class ChosenRows(NamedTuple):
     coins: Float[Array, " directions"] | None  # random numbers, where it uses such
 
 
-def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""], draws: BatchDraws) -> ChosenRows:
-    """The rows for the outer iteration once a block is done, from a replay of so many slots."""
+def choose_rows(
+    configuration: Configuration, slots: int, block: Int[Array, ""], draws: BatchDraws, before: Array | int = 0
+) -> ChosenRows:
+    """The rows for the outer iteration once a block is done, from a replay of so many slots, which was empty when so
+    many blocks had been done `before`.
+    """
     inner, rows = configuration.estimator, batch_rows(configuration)
-    written = (block + 1) * configuration.training.learning_frequency
+    written = (block + 1 - before) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)
     stored = jnp.minimum(written, configuration.replay.replay_capacity)
     drawn = draw_ages(configuration.replay, Drawing(rows, stored, draws.batch, slots_key))
@@ -92,4 +93,6 @@ def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""],
         beyond = (written - 1 - age) % slots
     count = coins_needed(configuration)
     coins = draws.coins(count) if count else None
-    return ChosenRows(Origin(chosen, made_at(chosen, slots, written), written), drawn.weights, picks, beyond, coins)
+    earlier = before * configuration.training.learning_frequency
+    origin = Origin(chosen, earlier + made_at(chosen, slots, written), earlier + written, stored)
+    return ChosenRows(origin, drawn.weights, picks, beyond, coins)

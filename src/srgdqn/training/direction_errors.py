@@ -92,7 +92,7 @@ class FreshRows(NamedTuple):
 class DirectionProgram(NamedTuple):
     """The compiled functions; they are compiled when they are first called."""
 
-    draw: Callable[[Any, Any], FreshRows]  # of the round's key as data, and the number of its last block
+    draw: Callable[..., FreshRows]  # of the round's key as data, its last block, and the blocks before its replay
     compare: Callable[..., Compared]  # of numbers, a learner, a normaliser, draws, their three kinds of rows, progress
 
 
@@ -100,14 +100,14 @@ def direction_program(shape: Configuration, network: Network, slots: int) -> Dir
     """The program of a configuration without its numbers, for replays of so many slots."""
     rows, flags = batch_rows(shape), hot_program_flags()
 
-    def draw(key: Array, block: Array) -> FreshRows:
-        written = (block + 1) * shape.training.learning_frequency
+    def draw(key: Array, block: Array, before: Array) -> FreshRows:
+        written = (block + 1 - before) * shape.training.learning_frequency
         stored = jnp.minimum(written, shape.replay.replay_capacity)
 
         def one(which: Array) -> FreshRows:
             drawn = draw_apart(shape, jax.random.wrap_key_data(key, impl="threefry2x32"), block, which, rows=rows)
             age = jax.random.randint(drawn.reference, (REFERENCE_ROWS,), 0, stored)
-            return FreshRows(choose_rows(shape, slots, block, drawn), (written - 1 - age) % slots)
+            return FreshRows(choose_rows(shape, slots, block, drawn, before), (written - 1 - age) % slots)
 
         return jax.vmap(one)(jnp.arange(DRAWS, dtype=jnp.uint32))
 
@@ -195,13 +195,14 @@ def measure(
     gather: Gather,
     progress: float,
     *,
+    before: int = 0,
     together: int = DRAWS,
 ) -> DirectionErrors:
-    """The errors of a round whose last block had this number, counted from where its replay was empty.
+    """The errors of a round whose last block had this number, and whose replay was empty after `before` blocks.
 
     `together` draws are computed side by side: as many as memory has room for.
     """
-    fresh = jax.tree.map(np.asarray, program.draw(key, np.int32(block)))
+    fresh = jax.tree.map(np.asarray, program.draw(key, np.int32(block), np.int32(before)))
     kind = jnp.result_type(float)
     numbers, share = {name: np.asarray(value, kind) for name, value in numbers.items()}, np.asarray(progress, kind)
 

@@ -31,7 +31,7 @@ from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.jax_setup import hot_program_flags, in_this_precision, is_double, single_call_flags
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
-from srgdqn.training.user_code import code_of
+from srgdqn.training.user_code import Identity, code_of, unreadable_parts
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
@@ -116,7 +116,8 @@ def programs_for(
     shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
     own = None if is_compiled(configuration.task.task) else task.environment
     code = code_of(configuration, user_network, own)
-    key = (shape, native, environments, Identity(user_network), code, is_double(), instruments, structure, shapes)
+    parts = (environments, Identity(user_network), code, unreadable_parts(configuration))
+    key = (shape, native, parts, is_double(), instruments, structure, shapes)
     return _cache.get(key, lambda: _compile(configuration, task, user_network, code, instruments, data))
 
 
@@ -269,16 +270,3 @@ def _what_evaluations_depend_on(program: Program, user_network: Any, width: int)
         configuration.training.evaluation_episodes,
         is_double(),
     )
-
-
-class Identity:
-    """Makes any object a cache key: equal only to itself, and held for as long as the key is."""
-
-    def __init__(self, item: object) -> None:
-        self.item = item
-
-    def __hash__(self) -> int:
-        return id(self.item)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.item is other.item

@@ -44,7 +44,7 @@ from srgdqn.adapters.environments import Source
 from srgdqn.config import Configuration
 from srgdqn.config.discovery import OWN_RULES
 from srgdqn.config.identifiers import plain
-from srgdqn.learner.estimators import Estimator, own_estimators
+from srgdqn.learner.estimators import Estimator, definition_of, own_estimators
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.provenance import digest_of_bytes
 
@@ -90,7 +90,7 @@ def modules_behind(parts: Iterable[Any]) -> list[types.ModuleType]:
     import.
     """
     functions = [function for each in parts for function in _functions_of(each)]
-    homes = {str(_definition(function).__module__) for function in functions}
+    homes = {str(definition_of(function).__module__) for function in functions}
     names = {name for home in homes for name in _sources_behind(home)}
     return [sys.modules[name] for name in sorted(names) if name in sys.modules]
 
@@ -111,6 +111,27 @@ def code_of(
     return json.dumps(user_code(configuration, network, environment), sort_keys=True)
 
 
+class Identity:
+    """Makes any object a cache key: equal only to itself, and held for as long as the key is."""
+
+    def __init__(self, item: object) -> None:
+        self.item = item
+
+    def __hash__(self) -> int:
+        return id(self.item)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.item is other.item
+
+
+def unreadable_parts(configuration: Configuration) -> tuple[Identity, ...]:
+    """The user's own estimator and rules whose identity cannot be read: each is known only as the object that it is."""
+    estimator = own_estimators().get(configuration.estimator.estimator)
+    parts = [(estimator, _estimator(estimator))] if estimator is not None else []
+    parts += [(rule, identity_of(rule)) for _, rule in _rules(configuration)]
+    return tuple(Identity(part) for part, identity in parts if "unidentified" in identity)
+
+
 def _estimator(estimator: Estimator) -> dict[str, Any]:
     """Under the name of its direction; the values are those of all its functions."""
     return {**identity_of(estimator.direction), **_values(estimator, "the estimator")}
@@ -120,7 +141,7 @@ def identity_of(part: Any) -> dict[str, Any]:
     """The identity of a function, a class or an object: its name, the digest of its source file (None where there is
     none), and the digest of its values; `unidentified` is why two such parts cannot be compared, where they cannot.
     """
-    definition = _definition(part)
+    definition = definition_of(part)
     values = _values(part, definition.__qualname__)
     file = _file_of(definition)
     if _library(file) == _OURS:  # its version is that of the computation
@@ -536,13 +557,6 @@ def _key(key: Any) -> str:
 
 
 # Where code comes from
-
-
-def _definition(part: Any) -> Any:
-    """The class or the function that a part is, or is an instance of."""
-    while isinstance(part, functools.partial):
-        part = part.func
-    return part if hasattr(part, "__qualname__") else type(part)
 
 
 def _shown_name(definition: Any) -> str:

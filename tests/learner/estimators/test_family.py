@@ -193,7 +193,7 @@ def test_evaluations_are_those_that_are_made(name: str) -> None:
         state, counts[coin] = init_learner(configuration, network.init(jax.random.key(0))), []
         for given, places in zip(every, slots, strict=True):
             gradients = 0
-            origin = Origin(*map(jnp.asarray, (places, given.made_at, given.written)))
+            origin = Origin(*map(jnp.asarray, (places, given.made_at, given.written, given.written)))
             data, beyond = (to_transitions(rows, np.float32) if rows else None for rows in (given.data, given.beyond))
             coins = jnp.full(1 if ESTIMATORS[name].per == "batch" else INNER, coin)
             state = program(state, data, jnp.asarray(given.picks, jnp.int32), origin, beyond, coins)

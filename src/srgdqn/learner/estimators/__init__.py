@@ -8,11 +8,12 @@ not import jax, so that names and formulas can be listed at once.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
 from srgdqn.config import discovery
-from srgdqn.config.checks import check_numbers
+from srgdqn.config.checks import check_definition
 from srgdqn.config.discovery import estimator_names
 from srgdqn.errors import InputError, unknown
 from srgdqn.learner.estimator import Clock, Direction, Estimator, Number, Origin, Query, Work, recursion
@@ -51,26 +52,27 @@ def register_estimator(name: str, new: Estimator) -> None:
     if not isinstance(new, Estimator):
         raise InputError(f"the estimator {name!r} is a {type(new).__name__}. Give an srgdqn.Estimator.")
     known = ESTIMATORS.get(name)
-    if name == "none" or name in _BUILT_IN or (known is not None and _definition(known) != _definition(new)):
+    if name == "none" or name in _BUILT_IN or (known is not None and _places(known) != _places(new)):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
-    if new.per == "batch" and new.reference is not None:
-        raise InputError(
-            f"the estimator {name!r} has a direction per batch, whose reference is of another outer iteration and not "
-            "traced. Leave reference out."
-        )
-    check_numbers(name, new.numbers)
+    check_definition(name, new)
     ESTIMATORS[name] = new
 
 
-def _definition(each: Estimator) -> list[tuple[str, str]]:
-    return [definition_of(part) for part in each if callable(part)]
+def _places(each: Estimator) -> list[tuple[str, str]]:
+    return [place_of(part) for part in each if callable(part)]
 
 
-def definition_of(function: Any) -> tuple[str, str]:
-    """Where a function, a partial or an object that can be called is defined: its module and its name there."""
-    function = getattr(function, "func", function)
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return str(named.__module__), str(named.__qualname__)
+def definition_of(part: Any) -> Any:
+    """The class or the function that a part is, is an instance of, or is a partial of."""
+    while isinstance(part, functools.partial):
+        part = part.func
+    return part if hasattr(part, "__qualname__") else type(part)
+
+
+def place_of(part: Any) -> tuple[str, str]:
+    """Where that is defined: its module and its name there."""
+    definition = definition_of(part)
+    return str(definition.__module__), str(definition.__qualname__)
 
 
 def own_estimators() -> dict[str, Estimator]:

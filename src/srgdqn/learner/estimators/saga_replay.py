@@ -67,7 +67,7 @@ def replaced(table: Table, new: Parameters, query: Query) -> Table:
     import jax
 
     assert query.origin is not None
-    slots, made_at, _ = query.origin
+    slots, made_at, *_ = query.origin
     gradients = jax.tree.map(lambda leaf, rows: leaf.at[slots].set(rows), table.gradients, new)
     return Table(gradients, table.made_at.at[slots].set(made_at.astype(table.made_at.dtype)))
 
@@ -78,7 +78,7 @@ def mean_of(table: Table, query: Query) -> tuple[Parameters, Bool[Array, " slots
     import jax.numpy as jnp
 
     assert query.origin is not None
-    held = (table.made_at > 0) & (table.made_at > query.origin.written - query.capacity)
+    held = table.made_at > query.origin.written - query.origin.stored
     count = jnp.maximum(held.sum(), 1)
     mean = jax.tree.map(lambda leaf: jnp.where(_beside(held, leaf), leaf, 0.0).sum(0) / count, table.gradients)
     return mean, held

@@ -11,6 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import GradientSettings
 from srgdqn.config.discovery import OWN_RULES
+from srgdqn.errors import UserCodeError
+from srgdqn.learner.guarded import calling
 from srgdqn.learner.networks import Network, Parameters
 
 
@@ -74,6 +76,8 @@ def make_batch(
     discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
     y = None
     if frozen is not None:
+        if online is None and settings.bootstrap != "max":
+            raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
         values = value_of_next(settings, lambda theta: network.q_values(theta, next_observation), frozen, online)
         y = reward + discount * values
     return Batch(observation, action, reward, next_observation, discount, y, weights)
@@ -86,7 +90,10 @@ def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen:
     if settings.bootstrap == "double":  # van Hasselt et al. (2016)
         chosen = q(online).argmax(-1)
         return jnp.take_along_axis(q(frozen), chosen[..., None], axis=-1)[..., 0]
-    values: Array = OWN_RULES["bootstrap"][settings.bootstrap](q, frozen, online)
+    what = f"the rule {settings.bootstrap!r} for bootstrap"
+    values: Array = calling(what, OWN_RULES["bootstrap"][settings.bootstrap])(q, frozen, online)
+    if jnp.shape(values) != (rows := jax.eval_shape(q, frozen).shape[:-1]):
+        raise UserCodeError(f"{what} gives values of shape {jnp.shape(values)}. Return one for each of {rows} rows.")
     return values
 
 

@@ -19,7 +19,7 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
 from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.learner.outer_iteration import batch_rows
+from srgdqn.learner.outer_iteration import batch_rows, replay_rows
 from srgdqn.learner.replay import ring_length
 from srgdqn.runs import configurations
 from srgdqn.runs.destination import check_file, write_file
@@ -138,11 +138,12 @@ def _restored(
 def _check_room(configuration: Configuration, task: HostTask) -> None:
     """An `InputError` where training as the configuration says would take more memory than a file may ask for."""
     training, inner = configuration.training, configuration.estimator
-    block, rows = training.learning_frequency, batch_rows(configuration)
+    block, rows, beyond = training.learning_frequency, batch_rows(configuration), replay_rows(configuration)
     step = 2 * task.observations.size * np.dtype(task.observations.dtype).itemsize + _PER_STEP
     remembered = (ring_length(configuration.replay, block) + block + training.environments) * step
-    batch = rows * (step + 8 * sum(configuration.network.hidden))
-    planned = PAGE_BLOCKS * (block * _PER_STEP + 8 * (rows + inner.inner_iterations * inner.inner_batch))
+    batch = (rows + beyond) * (step + 8 * sum(configuration.network.hidden))
+    drawn = rows + beyond + inner.inner_iterations * inner.inner_batch
+    planned = PAGE_BLOCKS * (block * _PER_STEP + 8 * training.gradient_steps * drawn)
     check_room(remembered + batch + planned + _PER_STEP * (training.episodes or 0), "what its configuration asks for")
 
 

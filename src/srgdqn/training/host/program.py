@@ -28,8 +28,8 @@ from srgdqn.training.direction_errors import DirectionProgram, direction_program
 from srgdqn.training.draws import draw_block
 from srgdqn.training.jax_setup import is_double
 from srgdqn.training.lane import learn_on, round_keys
-from srgdqn.training.program import Identity, Once, shape_of_program
-from srgdqn.training.user_code import code_of
+from srgdqn.training.program import Once, shape_of_program
+from srgdqn.training.user_code import Identity, code_of, unreadable_parts
 
 PAGE_BLOCKS = 64  # blocks whose random numbers are drawn at once
 
@@ -68,7 +68,8 @@ def host_program(
 ) -> tuple[HostProgram, bool]:
     """The program of a configuration, and whether it is new; those that differ in numbers or budget only share one."""
     code = code_of(configuration, user_network)
-    key = (_shape(configuration), observation, actions, Identity(user_network), code, is_double())
+    parts = (Identity(user_network), code, unreadable_parts(configuration))
+    key = (_shape(configuration), observation, actions, parts, is_double())
     return _programs.get(key, lambda: _make(configuration, observation, actions, user_network))
 
 
@@ -118,7 +119,7 @@ def _make(
     ) -> DrawnBlocks:
         settings = filled(numbers)
 
-        def one(index: Array) -> tuple[Array, ...]:
+        def one(index: Array) -> tuple[Any, ...]:
             draws = draw_block(settings, key, index, actions=actions, rows=batch_rows(settings))
             spent = limits.spent(
                 steps=index * block + jnp.arange(block) - steps_before,
@@ -126,8 +127,8 @@ def _make(
                 episodes=jnp.zeros(block, jnp.int32),
             )
             chance = epsilon(settings.acting, spent / limits.amount)
-            chosen = [choose_rows(settings, slots, index - blocks_before, draws.batch(each)) for each in range(updates)]
-            return draws.explore, draws.action, chance, jax.tree.map(lambda *leaves: jnp.stack(leaves), *chosen)
+            chosen = jax.vmap(lambda each: choose_rows(settings, slots, index, each, blocks_before))(draws.batches)
+            return draws.explore, draws.action, chance, chosen
 
         explore, action, chance, rows = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
         return DrawnBlocks(explore.ravel(), action.ravel(), chance.ravel(), rows)

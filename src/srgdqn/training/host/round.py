@@ -377,12 +377,13 @@ class HostRound:
             errors = measure(
                 self._program.directions,
                 np.asarray(jax.random.key_data(self.key)),
-                self.blocks - self.blocks_before_memory - 1,
+                self.blocks - 1,
                 self.configuration.numbers(),
                 self.learner,
                 self.normaliser,
                 self.memory.gather,
                 self.spent_share,
+                before=self.blocks_before_memory,
                 together=1 if isinstance(self.memory, FrameMemory) else DRAWS,
             )
         return DirectionErrors(*map(np.atleast_1d, errors))
