@@ -15,12 +15,13 @@ from srgdqn.cli.parsing import own_options
 from srgdqn.cli.sweep import Sweep
 from srgdqn.cli.train import Train
 from srgdqn.config import option_names
-from srgdqn.config.checks import check_numbers
+from srgdqn.config.checks import check_definition
 from srgdqn.config.configure import configure, named_options
-from srgdqn.config.estimator_numbers import RESERVED, Number, every_number
+from srgdqn.config.estimator_numbers import CURVES_COLUMNS, RESERVED, Number, every_number
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.results.comparison import departures, differing_options
+from srgdqn.runs.tables import SCHEMAS
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +98,7 @@ def test_no_estimator_has_a_number_twice() -> None:
 
 def test_the_numbers_of_the_built_in_estimators_may_be_called_so() -> None:
     for name, each in ESTIMATORS.items():
-        check_numbers(name, each.numbers)
+        check_definition(name, each)
 
 
 def test_every_argument_and_column_is_reserved() -> None:
@@ -131,3 +132,7 @@ def test_numbers_are_compared_among_those_that_have_them() -> None:
     assert differing_options([srg, one]) == differing_options([one, srg]) == ["estimator"]
     assert differing_options([srg, one, other]) == ["estimator", "a"]
     assert differing_options([one, other]) == ["a"]
+
+
+def test_what_is_logged_cannot_be_called_as_a_column_of_the_curves() -> None:
+    assert {*SCHEMAS["curves"], "iterations"} == CURVES_COLUMNS

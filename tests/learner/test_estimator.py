@@ -197,9 +197,10 @@ def test_what_enters_adam(registry: dict[str, Estimator], both: bool) -> None:
     o = options_of(configuration, SIZES)
     with jax.enable_x64(True):
         theta, m, v = story(9, 0, 3)[0], 0.0, 0.0
-        for s, (state, trace, given) in enumerate(run(configuration, 9, 3), start=1):
+        for s, (state, trace, given) in enumerate(run(configuration, 9, 3, keep_last=True), start=1):
             g = mean_gradient(o, theta, given.data)
             assert distance(flat(trace.last_delta), g) < CLOSE
+            assert distance(flat(trace.entered), 0.5 * g) < CLOSE
             first, second = reference.clip(o, 0.5 * g), reference.clip(o, (2.0 if both else 1.0) * g)
             m, v = o.beta1 * m + (1 - o.beta1) * first, o.beta2 * v + (1 - o.beta2) * second**2
             m_hat, v_hat = m / (1 - o.beta1**s), v / (1 - o.beta2**s)

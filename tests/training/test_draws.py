@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,9 @@ import pytest
 from scipy import stats
 
 from srgdqn.config import Configuration
+from srgdqn.learner.estimator import Origin
+from srgdqn.learner.estimators.saga_replay import Table, mean_of
+from srgdqn.training.batches import choose_rows
 from srgdqn.training.draws import BatchDraws, Draws, draw_block
 
 ROUNDS, BLOCKS, STEPS, ACTIONS, ROWS, INNER, PICKED, UPDATES = 3, 50, 16, 3, 8, 4, 2, 3
@@ -99,3 +104,28 @@ def test_no_draw_of_an_outer_iteration_has_the_key_of_another(draws: Draws) -> N
     # A coin is nobody's first number: not of the order in which picks are drawn without replacement, say.
     first = [np.asarray(jax.vmap(lambda key: jax.random.uniform(key, (INNER,)))(key.ravel())) for key in keys]
     assert np.isin(coins.ravel(), np.concatenate(first).ravel()).mean() < 0.01
+
+
+@pytest.mark.parametrize("before", [0, 5])
+def test_rows_of_a_replay_that_was_emptied(before: int) -> None:
+    """Slots are those of a new replay; the steps that made its transitions are counted from the start of the round."""
+    configuration = Configuration().with_options(dict(learning_frequency=STEPS, replay_capacity=40, batch_size=ROWS))
+    slots = 48
+    for blocks in range(1, 6):
+        index = jnp.asarray(before + blocks - 1)
+        drawn = draw_block(configuration, jax.random.key(0), index, actions=ACTIONS, rows=ROWS).batch()
+        origin = choose_rows(configuration, slots, index, drawn, before).origin
+        fresh = choose_rows(configuration, slots, jnp.asarray(blocks - 1), drawn).origin
+        np.testing.assert_array_equal(origin.slots, fresh.slots)
+        np.testing.assert_array_equal(origin.made_at, STEPS * before + fresh.made_at)
+        assert int(origin.written) == STEPS * (before + blocks)
+        assert int(origin.stored) == min(40, STEPS * blocks)
+        assert (np.asarray(origin.made_at) > int(origin.written - origin.stored)).all()
+
+
+def test_a_table_over_a_replay_that_was_emptied_forgets_what_was_in_it() -> None:
+    origin = Origin(jnp.arange(2), jnp.asarray([41, 42]), jnp.asarray(48), jnp.asarray(8))
+    table = Table(jnp.arange(6.0), jnp.asarray([41, 42, 33, 39, 40, 0]))
+    mean, held = mean_of(table, SimpleNamespace(origin=origin))  # type: ignore[arg-type]
+    assert held.tolist() == [True, True, False, False, False, False]
+    assert float(mean) == 0.5

@@ -225,3 +225,28 @@ def test_gradient_steps_are_outer_iterations_on_batches_of_their_own(name: str) 
     expected = storm.thetas[-1] if name == "dqn-storm" else state.theta
     assert int(learned.iterations) == (blocks - 2) * updates
     assert distance(flat(learned.parameters), expected) < 1e-6 < distance(theta, expected)
+
+
+SHARE = 1.0
+
+
+def test_what_is_evaluated_follows_what_its_function_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell of a notebook that is run again changes what a function of the estimator reads."""
+
+    def shrunk(memory: Any, theta: Any) -> Any:
+        return jax.tree.map(lambda leaf: SHARE * leaf, theta)
+
+    register_estimator("shrunk", ESTIMATORS["storm"]._replace(evaluated=shrunk))
+    norms = []
+    for share in (1.0, 0.5):
+        monkeypatch.setitem(globals(), "SHARE", share)
+        result = srgdqn.train("CartPole", "dqn-storm", **HOW, estimator="shrunk", kernel="xla")
+        norms.append(sum(float((np.asarray(array, float) ** 2).sum()) for array in result.run.parameters.values()))
+    assert norms[1] == pytest.approx(norms[0] / 4, rel=1e-5)
+
+
+def test_an_estimator_per_batch_needs_no_inner_iterations() -> None:
+    usual = srgdqn.train("CartPole", "dqn-storm", **HOW, kernel="xla")
+    no_inner = {**HOW, "inner_iterations": 0, "anchor_step": False}
+    without = srgdqn.train("CartPole", "dqn-storm", **no_inner, kernel="xla")
+    assert without.curves.equals(usual.curves)

@@ -36,6 +36,7 @@ from cut_short import CutShort, Killed
 from host_environments import SMALL, Counting
 from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
+from srgdqn.config.discovery import OWN_RULES
 from srgdqn.errors import InputError
 from srgdqn.estimators import Direction, recursion
 from srgdqn.learner.estimators import ESTIMATORS, Estimator, estimator
@@ -43,7 +44,7 @@ from srgdqn.runs.unfinished import beside, has_checkpoints
 from srgdqn.session.cache import why_invalid
 from srgdqn.training import program
 from srgdqn.training.program import Once
-from srgdqn.training.user_code import identity_of, identity_of_entry_point, user_code
+from srgdqn.training.user_code import identity_of, identity_of_entry_point, unreadable_parts, user_code
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 MINE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
@@ -687,3 +688,23 @@ def test_verify_tells_of_another_estimator(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(program, "_cache", Once(8))
     done = srgdqn.verify(tmp_path / "run", 0)
     assert (done.verdict, done.conditions) == ("identical", ())
+
+
+def test_parts_that_cannot_be_read_are_told_apart_by_the_object() -> None:
+    """Two closures over generators have the same identity, which says that it could not be read."""
+
+    def rule(numbers: Any) -> Any:
+        return lambda q, frozen, online: q(frozen).max(-1) * next(numbers)
+
+    configuration = configure("CartPole", "dqn-adam").with_options({"bootstrap": "unreadable"})
+    found = []
+    try:
+        for value in (1.0, 2.0, 2.0):
+            OWN_RULES["bootstrap"]["unreadable"] = rule(value for _ in range(9))
+            found.append(unreadable_parts(configuration))
+            assert found[-1] == unreadable_parts(configuration)
+    finally:
+        del OWN_RULES["bootstrap"]["unreadable"]
+    assert len({len(each) for each in found}) == len(found[0]) == 1
+    assert len(set(found)) == 3
+    assert unreadable_parts(configure("CartPole", "dqn-adam")) == ()
