@@ -149,7 +149,10 @@ def test_no_rule_draws_beyond_what_is_stored() -> None:
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        (lambda q, frozen, online: q(frozen).max(), r"gives values of shape \(\). Return one for each of \(\d+,\) rows"),
+        (
+            lambda q, frozen, online: q(frozen).max(),
+            r"values of shape \(\). Return one for each of \(\d+,\) rows",
+        ),
         (lambda q: q(None), r"the rule 'mine' for bootstrap raised TypeError"),
     ],
 )
