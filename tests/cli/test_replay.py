@@ -101,3 +101,15 @@ def test_what_cannot_be_replayed_is_told_first(
     del no_training
     assert main(["replay", *(word.format(run=trained) for word in words)]) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_a_direction_per_batch_has_neither_anchor_nor_inner_iterations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ["dqn-storm" if word == "dqn-sgd" else word for word in TRAIN]
+    assert main([*train, "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert main(["replay", str(tmp_path / "run"), "--round", "0"]) == 0
+    shown = words_of(capsys)
+    assert "‖Δ_0‖" not in shown
+    assert "inner iterations" not in shown
+    assert "the largest of 64 errors" in shown

@@ -116,3 +116,28 @@ def test_both_tables_in_one() -> None:
     assert both.height == inner.height
     assert both.columns[: len(inner.columns)] == inner.columns
     assert {"loss", "adam_step_norm", "outer_theta_norm"} <= set(both.columns)
+
+
+def test_of_a_direction_per_batch_the_row_with_the_largest_error_is_named() -> None:
+    """Three outer iterations of three rows of D each: the direction of the last has grown, its row 1 is the worst."""
+    rows, outer = [], []
+    for number, delta in ((1, 1.0), (2, 1.0), (3, 50.0)):
+        shared = {"outer_iteration": number, "step": 16 * number}
+        outer.append(dict.fromkeys(ITERATIONS) | shared | {"discarded": False, "largest_delta_norm": delta})
+        norms = {"m": 1, "delta_norm": delta, "gradient_norm": 2.0, "step_norm": 0.1, "theta_norm": 1.0}
+        for row, error in enumerate((0.5, -7.0, 1.0)):
+            picked = {
+                "sample": row,
+                "row": row,
+                "made_at": 10 + row,
+                "td_error": error,
+                "q": 1.0,
+                "target": 1.0 + error,
+            }
+            rows.append(dict.fromkeys(INNER) | shared | norms | picked | {"action": 1, "reward": 0.0})
+    frames = pl.DataFrame(outer, schema=ITERATIONS), pl.DataFrame(rows, schema=INNER)
+    found = diagnose(*frames, per_batch=True)
+    assert found.growth is not None
+    assert (found.growth.outer_iteration, found.growth.now) == (3, 50.0)
+    assert "What has the largest TD error, row 1 of D, is the transition of step 11." in found.words[1]
+    assert "‖g(θ_1; D)‖ = 2" in found.words[2]

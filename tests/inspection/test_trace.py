@@ -14,7 +14,7 @@ import family
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm, readings
-from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm, tables_of
+from srgdqn.inspection.trace import IterationInputs, Tracer, is_per_batch, scaled_norm, tables_of
 from srgdqn.learner.estimator import Origin
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
@@ -159,5 +159,9 @@ def test_a_direction_per_batch_is_traced_on_all_of_d() -> None:
     assert "reference_norm" not in traced.inner
     q = [reference.q_values(o, at, x.s)[x.a] for x in data]
     assert traced.picks["q"][0] == pytest.approx(q, rel=CLOSE)
-    _, inner = tables_of([(inputs, traced)])
-    assert inner["row"].to_list() == [None, *range(ROWS)]
+    iterations, inner = tables_of([(inputs, traced)], per_batch=True)
+    assert is_per_batch(configuration)
+    assert inner["row"].to_list() == list(range(ROWS))
+    assert set(inner["m"]) == {1}
+    assert iterations["anchor_norm"].to_list() == [None]
+    assert iterations["largest_delta_norm"][0] == pytest.approx(np.linalg.norm(made.delta[0]), rel=CLOSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from srgdqn.inspection.replay_round import Replay as Replayed
 
 UNFAITHFUL = 1  # the exit code
+_MOST_ROWS = 8  # of D that are shown
 _SUFFIXES = (".parquet", ".png", ".pdf", ".svg")
 
 
@@ -87,16 +89,14 @@ def _show(done: Replayed, saved: Path | None) -> None:
 
     first, last = done.iterations["outer_iteration"][0], done.iterations["outer_iteration"][-1]
     began = "its first step" if done.started_at == 0 else f"the checkpoint of step {done.started_at:,}"
+    anchor, largest = ((), "‖Δ‖") if done.per_batch else ((("‖Δ_0‖", "anchor_norm"),), "most ‖Δ_m‖")
+    norms = (("loss", "loss"), ("‖θ‖", "theta_norm"), *anchor, (largest, "largest_delta_norm"))
+    shown = (*norms, ("most TD", "largest_td_error"), ("Adam", "adam_step_norm"))
     print_table(
         f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, rerun from {began}",
-        ("outer", "step", "loss", "‖θ‖", "‖Δ_0‖", "most ‖Δ_m‖", "most TD", "Adam"),
+        ("outer", "step", *(head for head, _ in shown)),
         [
-            (
-                count(row["outer_iteration"]),
-                count(row["step"]),
-                *(number(row[name]) for name in ("loss", "theta_norm", "anchor_norm", "largest_delta_norm")),
-                *(number(row[name]) for name in ("largest_td_error", "adam_step_norm")),
-            )
+            (count(row["outer_iteration"]), count(row["step"]), *(number(row[name]) for _, name in shown))
             for row in done.iterations.iter_rows(named=True)
         ],
         caption="‖θ‖: before it; most TD: the largest error on D; Adam: the length of its step",
@@ -128,7 +128,9 @@ def _beyond_the_stretch(done: Replayed) -> Iterator[str]:
 
 
 def _show_inner(done: Replayed) -> None:
-    """The inner iterations of the outer one that did it, or of the last."""
+    """The inner iterations of the outer one that did it, or of the last; where it has one direction for all of D, the
+    rows of D with the largest errors.
+    """
     import polars as pl
 
     from srgdqn.cli.presentation import count, number, print_table
@@ -136,6 +138,23 @@ def _show_inner(done: Replayed) -> None:
     diagnosis = done.diagnosis
     last = done.iterations["outer_iteration"][-1]
     chosen = diagnosis.growth.outer_iteration if diagnosis.growth is not None else last
+    rows = done.inner.filter(pl.col("outer_iteration") == chosen)
+    if done.per_batch:
+        worst = rows.sort(pl.col("td_error").abs().fill_nan(math.inf), descending=True).head(_MOST_ROWS)
+        norms = ", ".join(
+            f"{name} = {number(rows[column][0])}"
+            for name, column in (("‖g(θ; D)‖", "gradient_norm"), ("‖Δ‖", "delta_norm"), ("step", "step_norm"))
+        )
+        print_table(
+            f"D in outer iteration {chosen:,}: the largest of {len(rows)} errors",
+            ("row", "made at", "Q", "y", "TD error"),
+            [
+                (str(row["row"]), count(row["made_at"]), *(number(row[name]) for name in ("q", "target", "td_error")))
+                for row in worst.iter_rows(named=True)
+            ],
+            caption=f"{norms}; made at: the step in which the transition was made",
+        )
+        return
     print_table(
         f"inner iterations of outer iteration {chosen:,}",
         ("m", "‖g(θ_m)‖", "‖g(θ_ref)‖", "‖Δ_m‖", "step", "made at", "y", "TD error"),
@@ -146,7 +165,7 @@ def _show_inner(done: Replayed) -> None:
                 count(row["made_at"]),
                 *(number(row[name]) for name in ("target", "td_error")),
             )
-            for row in done.inner.filter(pl.col("outer_iteration") == chosen).iter_rows(named=True)
+            for row in rows.iter_rows(named=True)
         ],
         caption="gradients on x_m, the pick; m = 0: on all of D; made at: the step in which the pick was made",
     )

@@ -64,9 +64,9 @@ class Diagnosis:
     """All of it in sentences."""
 
 
-def diagnose(iterations: pl.DataFrame, inner: pl.DataFrame) -> Diagnosis:
-    """The diagnosis of traced outer iterations."""
-    each = inner.filter(pl.col("sample") == 0)
+def diagnose(iterations: pl.DataFrame, inner: pl.DataFrame, *, per_batch: bool = False) -> Diagnosis:
+    """The diagnosis of traced outer iterations; `per_batch`: with one direction for all of D."""
+    each = _worst_of_d(inner) if per_batch else inner.filter(pl.col("sample") == 0)
     usual = _usual(iterations, inner)
     norms = each["delta_norm"].to_numpy()
     near = np.flatnonzero(np.nan_to_num(norms, nan=np.inf) <= GROWN * usual)
@@ -85,9 +85,16 @@ def diagnose(iterations: pl.DataFrame, inner: pl.DataFrame) -> Diagnosis:
     if gone is not None and nonfinite is None:
         squares, largest = "the squares of Δ or of θ", gone["largest_delta_norm"]
         overflow = Event(gone["outer_iteration"], gone["step"], None, squares, None, largest)
-    words = [*_growth_words(usual, growth, culprit, excursion, steepest), *_end_words(nonfinite, overflow, gone)]
+    growth_words = _growth_words(usual, growth, culprit, excursion, steepest, per_batch=per_batch)
+    words = [*growth_words, *_end_words(nonfinite, overflow, gone)]
     discarded = None if gone is None else gone["outer_iteration"]
     return Diagnosis(usual, growth, culprit, excursion, steepest, nonfinite, overflow, discarded, tuple(words))
+
+
+def _worst_of_d(inner: pl.DataFrame) -> pl.DataFrame:
+    """Of each outer iteration the row of D with the largest error; one that is no number is larger than any."""
+    size = pl.col("td_error").abs().fill_nan(math.inf)
+    return inner.filter(size == size.max().over("outer_iteration")).unique("outer_iteration", maintain_order=True)
 
 
 def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:
@@ -148,7 +155,13 @@ def _first_nonfinite(iterations: pl.DataFrame, inner: pl.DataFrame) -> Event | N
 
 
 def _growth_words(
-    usual: float, growth: Event | None, culprit: Row | None, excursion: Row | None, steepest: Row | None
+    usual: float,
+    growth: Event | None,
+    culprit: Row | None,
+    excursion: Row | None,
+    steepest: Row | None,
+    *,
+    per_batch: bool,
 ) -> Iterator[str]:
     if growth is None or culprit is None:
         yield f"‖Δ_m‖ stayed at its usual size of this stretch, {usual:.4g}: at most {GROWN:g} times that in the end."
@@ -158,7 +171,7 @@ def _growth_words(
             f"{growth.where}: ‖Δ‖ left its usual size of this stretch, {usual:.4g}, for good: it went {was}to "
             f"{growth.now:.4g}."
         )
-        yield from _culprit_words(culprit)
+        yield from _culprit_words(culprit, per_batch=per_batch)
     if excursion is not None:
         before = "" if growth is None else "Before that "
         yield (
@@ -193,19 +206,21 @@ def _end_words(nonfinite: Event | None, overflow: Event | None, gone: Row | None
         )
 
 
-def _culprit_words(row: Row) -> Iterator[str]:
+def _culprit_words(row: Row, *, per_batch: bool) -> Iterator[str]:
     m = row["m"]
     if m == 0:
         yield "It was the anchor, the gradient on all of D: what moved θ there had come before."
         return
+    whose = "What has the largest TD error" if per_batch else "Its pick"
     seen, then = _shown(row["observation"]), _shown(row["next_observation"])
     shown = "" if not seen else f": S = {seen}, A = {row['action']}, R = {row['reward']:.4g}, S' = {then}"
     ended = ", where its episode terminated" if row["terminated"] else ""
     yield (
-        f"Its pick, row {row['row']} of D, is the transition of step {row['made_at']:,}{shown}{ended}. There "
+        f"{whose}, row {row['row']} of D, is the transition of step {row['made_at']:,}{shown}{ended}. There "
         f"Q(S, A; θ_{m}) = {row['q']:.4g} and y = {row['target']:.4g}, so that the TD error was {row['td_error']:.4g}."
     )
-    terms = {f"‖g(θ_{m}; x_{m})‖": row["gradient_norm"], f"‖g(θ_ref; x_{m})‖": row["reference_norm"]}
+    of = "D" if per_batch else f"x_{m}"
+    terms = {f"‖g(θ_{m}; {of})‖": row["gradient_norm"], f"‖g(θ_ref; {of})‖": row["reference_norm"]}
     norms = ", ".join(f"{name} = {value:.4g}" for name, value in terms.items() if value is not None)
     yield f"{norms}; the step that followed had length {row['step_norm']:.4g}, at ‖θ_{m}‖ = {row['theta_norm']:.4g}."
 

@@ -20,7 +20,7 @@ from srgdqn.inspection.differences import Condition, differing_conditions, param
 from srgdqn.inspection.rerun import Rerun, rerun
 from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run
 from srgdqn.inspection.segments import parted_at
-from srgdqn.inspection.trace import Traced, Tracer, joined, tables_of
+from srgdqn.inspection.trace import Traced, Tracer, is_per_batch, joined, tables_of
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.destination import check_file, write_file
@@ -44,7 +44,10 @@ class Replay:
     iterations: pl.DataFrame
     """A row per outer iteration; columns: `srgdqn.inspection.trace.ITERATIONS`."""
     inner: pl.DataFrame
-    """A row per inner iteration and transition of its pick; columns: `srgdqn.inspection.trace.INNER`."""
+    """A row per inner iteration and transition of its pick, or, where there is one direction per batch, per transition
+    of D; columns: `srgdqn.inspection.trace.INNER`."""
+    per_batch: bool
+    """Whether there is one direction for all of D, and neither an anchor nor inner iterations."""
     diagnosis: Diagnosis
     """What grew first, and what first was not finite."""
     problems: tuple[str, ...]
@@ -117,7 +120,8 @@ def replay_round(
     starts = [each for each in checkpoints_of(saved, round) if each.blocks <= first and not each.at_the_end]
     with rerun(saved, round, *starts) as round_:
         began = round_.steps
-        iterations, inner = tables_of(list(_traced(saved, round_, first, stop)))
+        per_batch = is_per_batch(saved.configuration)
+        iterations, inner = tables_of(list(_traced(saved, round_, first, stop)), per_batch=per_batch)
         problems, checked = _compare_with_run(saved, round, round_, began, stop)
     return Replay(
         str(folder),
@@ -126,7 +130,8 @@ def replay_round(
         began,
         iterations,
         inner,
-        diagnose(iterations, inner),
+        per_batch,
+        diagnose(iterations, inner, per_batch=per_batch),
         tuple(problems),
         tuple(checked),
         tuple(differing_conditions(saved)),

@@ -88,6 +88,12 @@ _TRACED = (
 )
 
 
+def is_per_batch(configuration: Configuration) -> bool:
+    """Whether there is one direction for all of D, and neither an anchor nor inner iterations."""
+    name = configuration.estimator.estimator
+    return name != "none" and estimator(name).per == "batch"
+
+
 class Tracer:
     """Traces outer iterations of one configuration, compiled once with the lanes and compiler flags of the run's own
     program, so that both compute the same bits where possible.
@@ -141,8 +147,7 @@ class Tracer:
         batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target, weights)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator
-        chosen = None if name == "none" else estimator(name)
-        per_batch = chosen is not None and chosen.per == "batch"
+        chosen, per_batch = None if name == "none" else estimator(name), is_per_batch(configuration)
         picked = jnp.arange(batch.reward.shape[0])[None] if per_batch else picks[:inner]
         rows = batch.rows(picked)
 
@@ -234,8 +239,8 @@ ITERATIONS: dict[str, pl.DataType] = {
     "loss": pl.Float64(),  # mean on D at θ_0
     "max_q": pl.Float64(),  # mean over D of max_a Q(S, a; θ_0)
     "theta_norm": pl.Float64(),  # of θ_0
-    "anchor_norm": pl.Float64(),  # of Δ_0
-    "largest_delta_norm": pl.Float64(),  # of Δ_0 … Δ_M; no number if one of them is none
+    "anchor_norm": pl.Float64(),  # of Δ_0; null where there is one direction for all of D
+    "largest_delta_norm": pl.Float64(),  # of Δ_0 … Δ_M, or of that direction; no number if one of them is none
     "largest_td_error": pl.Float64(),  # in size, on D at θ_0, with its sign
     "largest_td_row": pl.Int64(),  # the row of D that has it
     "largest_td_made_at": pl.Int64(),  # the environment step that this transition was made in, from 1
@@ -253,8 +258,8 @@ ITERATIONS: dict[str, pl.DataType] = {
 INNER: dict[str, pl.DataType] = {
     "outer_iteration": pl.Int64(),
     "step": pl.Int64(),
-    "m": pl.Int64(),  # from 0, the anchor
-    "sample": pl.Int64(),  # which transition of the pick, from 0
+    "m": pl.Int64(),  # from 0, the anchor; 1 where there is one direction for all of D
+    "sample": pl.Int64(),  # which transition of the pick, or of D, from 0
     "theta_norm": pl.Float64(),  # of θ_m
     "gradient_norm": pl.Float64(),  # of g(θ_m; x_m); on all of D for m = 0
     "reference_norm": pl.Float64(),  # of g(θ_ref; x_m), null where there is none
@@ -276,13 +281,14 @@ INNER: dict[str, pl.DataType] = {
 Traced = tuple[IterationInputs, IterationTrace]
 
 
-def tables_of(traced: Sequence[Traced]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def tables_of(traced: Sequence[Traced], *, per_batch: bool = False) -> tuple[pl.DataFrame, pl.DataFrame]:
     """A row per outer iteration; and a row per inner iteration, counted from 0 (the anchor), and transition of its
-    pick.
+    pick; or, where there is one direction per batch, a row per transition of D.
     """
-    inner = [row for each in traced for row in _inner(*each)]
+    first = 1 if per_batch else 0
+    inner = [row for each in traced for row in _inner(*each, first)]
     return (
-        pl.DataFrame([_iteration(*each) for each in traced], schema=ITERATIONS, orient="row"),
+        pl.DataFrame([_iteration(*each, first) for each in traced], schema=ITERATIONS, orient="row"),
         pl.DataFrame(inner, schema=INNER, orient="row"),
     )
 
@@ -294,7 +300,7 @@ def joined(iterations: pl.DataFrame, inner: pl.DataFrame) -> pl.DataFrame:
     return inner.join(others.rename(own), on="outer_iteration", how="left", maintain_order="left")
 
 
-def _iteration(inputs: IterationInputs, trace: IterationTrace) -> dict[str, Any]:
+def _iteration(inputs: IterationInputs, trace: IterationTrace, first: int) -> dict[str, Any]:
     errors, deltas = np.asarray(trace.td_errors, float), trace.inner["delta_norm"]
     worst = int(np.argmax(np.where(np.isnan(errors), np.inf, np.abs(errors))))
     difference = None
@@ -306,8 +312,8 @@ def _iteration(inputs: IterationInputs, trace: IterationTrace) -> dict[str, Any]
         "outer_iteration": inputs.number,
         "step": inputs.step,
         "theta_norm": float(trace.inner["theta_norm"][0]),
-        "anchor_norm": float(deltas[0]),
-        "largest_delta_norm": float(np.max(deltas)),
+        "anchor_norm": float(deltas[0]) if first == 0 else None,
+        "largest_delta_norm": float(np.max(deltas[first:])),
         "largest_td_error": float(errors[worst]),
         "largest_td_row": worst,
         "largest_td_made_at": int(inputs.made_at[worst]),
@@ -316,9 +322,9 @@ def _iteration(inputs: IterationInputs, trace: IterationTrace) -> dict[str, Any]
     }
 
 
-def _inner(inputs: IterationInputs, trace: IterationTrace) -> Iterator[dict[str, Any]]:
+def _inner(inputs: IterationInputs, trace: IterationTrace, first: int) -> Iterator[dict[str, Any]]:
     nothing = dict.fromkeys(INNER)
-    for m in range(len(trace.inner["delta_norm"])):
+    for m in range(first, len(trace.inner["delta_norm"])):
         norms = {name: float(column[m]) for name, column in trace.inner.items() if m or name != "reference_norm"}
         shared = nothing | norms | {"outer_iteration": inputs.number, "step": inputs.step, "m": m, "sample": 0}
         if m == 0:
