@@ -201,3 +201,21 @@ def test_help_has_the_names_own_defaults(capsys: pytest.CaptureFixture[str]) -> 
     assert "The defaults below are those of CartPole with dqn" in shown
     assert "--hidden INT[+INT ...] ..." in shown
     assert "--search OPTION=RANGE ..." in shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_nothing_of_a_table_is_cut_off(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Headings count as well: cells wrap where all of it does not fit in a line."""
+    from srgdqn.cli.presentation import print_table
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    heads = ("", "alpha", "gamma", "coefficient", "final reward", "greedy return", "diverged")
+    row = ("=", "0.001", "0.99", "0.3", "0.2432 [0.2289, 0.2576]", "22.5 [9.4, 35.6]", "0/2")
+    print_table("title", heads, [row])
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    letters = sorted("".join((*heads, *row)).replace(" ", ""))
+    found = sorted("".join(shown.removeprefix("title").replace("─", "").split()))
+    assert found == letters

@@ -85,7 +85,7 @@ def print_table(
     """Prints a table whose first column is text, and whose others are numbers (where `numeric`) or text, too."""
     table, rows = _table(title, caption), list(rows)
     table.collapse_padding = True
-    widths = [max(map(len, [row[index] for row in rows]), default=0) for index in range(len(columns))]
+    widths = [max(map(len, [head, *(row[index] for row in rows)])) for index, head in enumerate(columns)]
     names = min(widths[0], _NAME)
     # Numbers stay on one line, and names make room, where that leaves enough of the names.
     whole = console().width >= max(_WIDE, names + sum(widths[1:]) + 2 * len(columns))
