@@ -34,11 +34,14 @@ class ExplorationDraws(NamedTuple):
     action: Sequence[int]
     epsilon: Sequence[float] | None  # of each step; None if it depends on the episodes ended
     by_episodes: Sequence[float] = ()  # then ε by their number, the last one for all beyond
+    uniform: int = 0  # then how many of the steps come first and are random whatever ε is
 
     def probability(self, step: int, episodes: int) -> float:
         """Of a random action at a step, once so many episodes have ended."""
         if self.epsilon is not None:
             return self.epsilon[step]
+        if step < self.uniform:
+            return 1.0
         return self.by_episodes[min(episodes, len(self.by_episodes) - 1)]
 
 

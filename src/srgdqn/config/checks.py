@@ -173,7 +173,7 @@ def _of_the_budget(o: SimpleNamespace) -> Iterator[str]:
             f"are made together. Give outer_iterations = {o.outer_iterations // o.gradient_steps * o.gradient_steps} "
             f"or {-(-o.outer_iterations // o.gradient_steps) * o.gradient_steps}."
         )
-    first_step = -(-o.learning_starts // o.learning_frequency) * o.learning_frequency
+    first_step = max(1, -(-o.learning_starts // o.learning_frequency)) * o.learning_frequency
     first = (
         f"is too short a budget for a single outer iteration: with learning_frequency = {o.learning_frequency} and "
         f"learning_starts = {o.learning_starts} the first one is made at step {first_step}."
@@ -220,7 +220,7 @@ def _of_the_batch(o: SimpleNamespace) -> Iterator[str]:
             f"replay_capacity = {o.replay_capacity} is less than {batch}. Raise replay_capacity to {rows} or more, or "
             "lower batch_size."
         )
-    if o.sampling in ("without-replacement", "newest") and o.learning_starts < rows:
+    if o.sampling in ("without-replacement", "newest") and max(o.learning_starts, o.learning_frequency) < rows:
         yield (
             f"learning_starts = {o.learning_starts} leaves too few transitions for {batch}, which sampling = "
             f"{o.sampling!r} needs to be different ones. Raise learning_starts to {rows} or more, lower batch_size, or "
@@ -242,6 +242,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"anchor_step is off and there are no inner iterations (estimator = {o.estimator!r}, inner_iterations = "
             f"{o.inner_iterations}), so that nothing would be learned. Switch anchor_step on, or give an estimator and "
             "inner_iterations = 1 or more."
+        )
+    if o.weight_decay is not None and o.step != "adam" and not o.adam_process:
+        yield (
+            f"weight_decay = {o.weight_decay} is of Adam's steps, but there are none (step = {o.step!r}, adam_process "
+            "off). Leave weight_decay out, or give step = 'adam'."
         )
     if o.single_step_matches != "nothing" and o.estimator != "none":
         yield (

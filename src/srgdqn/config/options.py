@@ -109,8 +109,9 @@ class NetworkSettings:
     """Widths of the hidden layers."""
     activation: Literal["relu", "tanh", "softplus"] = "relu"
     """Activation of the hidden layers."""
-    initialisation: Literal["lecun-uniform", "normal"] = "lecun-uniform"
-    """Weights at the start: LeCun uniform with zero biases, or normal(0, 0.3) with biases of 0.1."""
+    initialisation: Literal["lecun-uniform", "normal", "pytorch"] = "lecun-uniform"
+    """Weights at the start: LeCun uniform with zero biases, normal(0, 0.3) with biases of 0.1, or PyTorch's, weights
+    and biases uniform within 1/√(a layer's inputs)."""
     network: str = "mlp"
     """The built-in perceptron (mlp), the built-in convolutional network for images (cnn), or the name of the module
     passed in Python."""
@@ -126,6 +127,8 @@ class ActingSettings:
     """Probability of a uniformly random action once the decline is over."""
     epsilon_fraction: float = number(1.0, _POSITIVE_SHARE)
     """Share of the budget over which the probability declines."""
+    uniform_start: bool = False
+    """Act uniformly at random until the first outer iteration, whatever the probability."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +236,8 @@ class OptimiserSettings:
     single_step_matches: Literal["nothing", "length", "queries"] = "nothing"
     """What the full-batch step takes over from the inner iterations that are not made: nothing, their length
     (a step of (M + 1)η), or their gradient queries (a batch of N + 2bM)."""
+    weight_decay: float | None = number(None, _POSITIVE)
+    """λ: each of Adam's steps also takes αλθ away (AdamW's decoupled decay; none: off)."""
     clip_norm: float | None = number(None, _POSITIVE)
     """Largest global norm of a direction as it is applied; the recursion itself is not clipped (none: off)."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -263,7 +268,7 @@ class TrainingSettings:
     """Environment steps between two times of learning."""
     gradient_steps: int = option(1, _whole(1, 10_000))
     """Outer iterations after every learning_frequency environment steps, each on a batch of its own."""
-    learning_starts: int = option(1_000, _COUNT)
+    learning_starts: int = option(1_000, _whole(0))
     """Environment steps before the first outer iteration."""
     lanes: int = option(25, _COUNT)
     """Rounds that one program compiled by XLA runs side by side; part of a round's identity there, as other widths may
@@ -288,7 +293,7 @@ class TrainingSettings:
         """The blocks of `learning_frequency` steps before the first that ends with an outer iteration: the first whose
         end is not before `learning_starts`.
         """
-        return -(-self.learning_starts // self.learning_frequency) - 1
+        return max(0, -(-self.learning_starts // self.learning_frequency) - 1)
 
 
 @dataclass(frozen=True)

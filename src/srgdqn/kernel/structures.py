@@ -59,7 +59,7 @@ class Shape(ctypes.Structure):
         *_fields(_INT, "target double_q mask_terminal huber"),
         *_fields(_INT, "estimator inner_iterations inner_batch anchor_step"),
         *_fields(_INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"),
-        *_fields(_INT, "rows matched_steps shared block gradient_steps slots capacity newest"),
+        *_fields(_INT, "rows matched_steps shared block gradient_steps slots capacity newest uniform_start"),
     ]
 
 
@@ -135,6 +135,7 @@ _LOOP_FIELDS: dict[str, tuple[str, Values]] = {
     "gradient_steps": ("gradient_steps", None),
     "capacity": ("replay_capacity", None),
     "newest": ("sampling", ("with-replacement", "newest")),
+    "uniform_start": ("uniform_start", _OFF_ON),
 }
 
 # All options that the kernel implements as a learner, and their values. Any other must be at its default.

@@ -42,6 +42,7 @@ AROUND_LEARNER: dict[str, Values] = {
     **any_value("task reward_clip time_limit action_bins environments replay_capacity"),
     **any_value("steps outer_iterations episodes episode_cap learning_starts learning_frequency gradient_steps"),
     "sampling": ("with-replacement", "without-replacement", "newest"),
+    "uniform_start": (False, True),
     "inner_sampling": ("with-replacement", "without-replacement"),
 }
 

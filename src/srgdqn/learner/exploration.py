@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import ActingSettings
 
 
-def epsilon(settings: ActingSettings, progress: Float[Array, ""] | float) -> Array:
-    """The probability of a random action once the share `progress` of the budget is spent: NumPy's if that is
-    (for which jax would compile first), else an array of jax's.
+def epsilon(
+    settings: ActingSettings, progress: Float[Array, ""] | float, learns: Bool[Array, ""] | bool = True
+) -> Array:
+    """The probability of a random action once the share `progress` of the budget is spent, where the first outer
+    iteration is made (`learns`) or not: NumPy's if `progress` is (for which jax would compile first), else jax's.
     """
     share = progress / settings.epsilon_fraction
     share = share.clip(0.0, 1.0) if isinstance(share, np.floating) else jnp.clip(share, 0.0, 1.0)
-    return settings.epsilon_start + share * (settings.epsilon_end - settings.epsilon_start)
+    chance: Array = settings.epsilon_start + share * (settings.epsilon_end - settings.epsilon_start)
+    if not settings.uniform_start:
+        return chance
+    return np.where(learns, chance, 1.0) if isinstance(share, np.floating) else jnp.where(learns, chance, 1.0)
 
 
 def epsilon_greedy(

@@ -61,6 +61,15 @@ def denominator_of(settings: OptimiserSettings, moments: AdamState) -> Parameter
     return jax.tree.map(lambda v: v + settings.adam_epsilon, root)
 
 
+def adam_step(
+    settings: OptimiserSettings, parameters: Parameters, direction: Parameters, step_size: Array | float
+) -> Parameters:
+    """θ - α (Δ + λθ), with `weight_decay` λ decoupled from the moments (Loshchilov and Hutter 2019)."""
+    if settings.weight_decay is not None:
+        direction = jax.tree.map(lambda delta, theta: delta + settings.weight_decay * theta, direction, parameters)
+    return descend(parameters, direction, step_size)
+
+
 def clip(settings: OptimiserSettings, direction: Parameters) -> Parameters:
     """The direction, shortened to `clip_norm` where it is longer."""
     if settings.clip_norm is None:

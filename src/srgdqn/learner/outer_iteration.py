@@ -21,6 +21,7 @@ from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
     AdamState,
     adam,
+    adam_step,
     clip,
     descend,
     init_adam,
@@ -249,7 +250,7 @@ def outer_iteration(
     def step(theta: Parameters, made: Direction, moments: AdamState) -> tuple[Parameters, AdamState]:
         if settings.step == "adam":
             direction, moments = adam(settings, moments, *_entering(settings, made))
-            return descend(theta, direction, factor * settings.alpha), moments
+            return adam_step(settings, theta, direction, factor * settings.alpha), moments
         if made.first is not None or made.second is not None:
             raise InputError(
                 f"the estimator {inner.estimator!r} says what enters Adam's moments, but steps are -ηΔ. Give "
@@ -310,7 +311,7 @@ def outer_iteration(
         direction, moments = adam(settings, moments, clip(settings, entering))
         entered = entering
         start = end.theta if settings.adam_from == "last" else end.previous_theta
-        parameters = descend(start, direction, factor * settings.alpha)
+        parameters = adam_step(settings, start, direction, factor * settings.alpha)
 
     iterations = state.iterations + 1
     target = _move_target(configuration, state.target, parameters, iterations)

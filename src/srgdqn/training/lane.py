@@ -198,7 +198,7 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
             outer_iterations=program.updates * jnp.maximum(index - limits.first_learning, 0),
             episodes=episodes,
         )
-        probability = epsilon(program.configuration.acting, spent / limits.amount)
+        probability = epsilon(program.configuration.acting, spent / limits.amount, index > limits.first_learning)
         seen = normalise_observation(lane.normaliser, situation.observation)
         q_values = program.network.q_values(lane.learner.parameters, seen[None])[0]
         action = epsilon_greedy(q_values, probability, draw, random_action)

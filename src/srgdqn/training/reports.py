@@ -129,7 +129,7 @@ class ProgressReporter:
                     **news._asdict(),
                     queries=news.outer_iterations * queries,
                     gradient_evaluations=news.outer_iterations * evaluations,
-                    epsilon=float(epsilon(self._configuration.acting, np.float64(spent))),
+                    epsilon=float(epsilon(self._configuration.acting, np.float64(spent), news.outer_iterations > 0)),
                     diverged_at=None if diverged_at < 0 else min(int(diverged_at), news.step),
                     gradient_variance=variance,
                     anchor_distance=distance,

@@ -70,13 +70,14 @@ static void act(Team *team, int32_t index, int32_t row, int32_t rows)
     const int32_t learned = index > team->limits->first_learning ? index - team->limits->first_learning : 0;
     const int32_t iterations = learned * team->shape->gradient_steps;
     const int64_t steps = (int64_t)index * block, slot = steps % team->shape->slots;
+    const int uniform = team->shape->uniform_start && index <= team->limits->first_learning;
     vector scaled[MOST_NUMBERS];
     team->acting.observations = team->scale.on ? scaled : team->observation;
     for (int i = 0; i < block; i++) {
         if (team->scale.on)
             scale_rows(&team->scale, team->observation, scaled, 1, observation_size(&team->network));
         const vector share = progress(team->limits, steps + i, iterations - (mask){0}, team->episodes);
-        const vector probability = exploration(&team->numbers, share);
+        const vector probability = uniform ? every(1) : exploration(&team->numbers, share);
         forward_one(&team->network, team->learner.theta, &team->acting);
         mask action = best(team->acting.q, actions);
         for (int member = 0; member < team->members; member++) {

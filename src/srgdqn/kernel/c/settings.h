@@ -27,7 +27,7 @@ typedef struct {
     int32_t estimator, inner_iterations, inner_batch, anchor_step;
     int32_t adam_steps, adam_process, adam_takes_gradient, adam_from_previous, adam_norm, clips, schedule;
     int32_t rows, matched_steps, shared; /* shared: the places of a vector are one round, and have a share of D each */
-    int32_t block, gradient_steps, slots, capacity, newest;
+    int32_t block, gradient_steps, slots, capacity, newest, uniform_start;
 } Shape;
 
 /* Options that are numbers: of each lane here, of eight rounds at once in `optimiser.h`. */

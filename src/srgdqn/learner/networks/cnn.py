@@ -8,13 +8,12 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.nn import initializers
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.convolution import Convolution
-from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer, draws_of, make_layers, perceive
+from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer, draw_layer, make_layers, perceive
 
 # Channels out, side of the kernel, stride; of each convolution in turn.
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
@@ -53,14 +52,12 @@ def make(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key
             f"network = 'cnn' is for images of shape (channels, height, width) with sides of {SMALLEST_SIDE} or more, "
             f"but an observation has shape {shape}. Give network = 'mlp', or an environment of such images."
         )
-    draw, bias = draws_of(settings, initializers.lecun_uniform(in_axis=1, out_axis=0))
-    dtype = jnp.result_type(float)
     *keys, layers_key = jax.random.split(key, len(CONVOLUTIONS) + 1)
     channels, *sides = shape
     convolutions = []
     for (filters, kernel, stride), convolution_key in zip(CONVOLUTIONS, keys, strict=True):
-        weight = draw(convolution_key, (filters, channels, kernel, kernel), dtype)
-        convolutions.append(Convolution(weight, jnp.full(filters, bias, dtype), stride))
+        weight, bias = draw_layer(settings, convolution_key, channels, filters, (kernel, kernel))
+        convolutions.append(Convolution(weight, bias, stride))
         channels, sides = filters, [(side - kernel) // stride + 1 for side in sides]
     sizes = (channels * math.prod(sides), *settings.hidden, actions)
     return CNN(tuple(convolutions), make_layers(settings, sizes, key=layers_key), settings.activation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -11,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn import initializers
-from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from srgdqn.config import NetworkSettings
@@ -68,15 +68,28 @@ def make(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key
 
 def make_layers(settings: NetworkSettings, sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[Layer, ...]:
     """Freshly initialised layers of the given sizes, input and output included."""
-    dtype = jnp.result_type(float)
-    draw, bias = draws_of(settings, initializers.lecun_uniform())
     shapes = list(itertools.pairwise(sizes))
-    return tuple(
-        Layer(draw(layer_key, shape, dtype), jnp.full(shape[1], bias, dtype))
-        for layer_key, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
+    keys = jax.random.split(key, len(shapes))
+    return tuple(Layer(*draw_layer(settings, layer_key, *each)) for layer_key, each in zip(keys, shapes, strict=True))
+
+
+def draw_layer(
+    settings: NetworkSettings, key: PRNGKeyArray, inputs: int, outputs: int, kernel: tuple[int, ...] | None = None
+) -> tuple[Array, Array]:
+    """The weights and biases that a layer starts with; those of a convolution have axes of outputs, inputs and its
+    kernel's sides.
+    """
+    shape, axes = ((inputs, outputs), (0, 1)) if kernel is None else ((outputs, inputs, *kernel), (1, 0))
+    dtype, share = jnp.result_type(float), inputs * math.prod(kernel or ())
+    uniform = functools.partial(
+        initializers.variance_scaling, mode="fan_in", distribution="uniform", in_axis=axes[0], out_axis=axes[1]
     )
-
-
-def draws_of(settings: NetworkSettings, lecun: Initializer) -> tuple[Initializer, float]:
-    """How weights are drawn, and the value that biases start from; `lecun` knows which axes are a weight's inputs."""
-    return {"lecun-uniform": (lecun, 0.0), "normal": (initializers.normal(0.3), 0.1)}[settings.initialisation]
+    if settings.initialisation == "pytorch":
+        weight_key, bias_key = jax.random.split(key)
+        most = 1 / math.sqrt(share)
+        biases = jax.random.uniform(bias_key, (outputs,), dtype, -most, most)
+        return uniform(1 / 3)(weight_key, shape, dtype), biases
+    draw, bias = {"lecun-uniform": (uniform(1.0), 0.0), "normal": (initializers.normal(0.3), 0.1)}[
+        settings.initialisation
+    ]
+    return draw(key, shape, dtype), jnp.full(outputs, bias, dtype)

@@ -54,6 +54,7 @@ class HostProgram(NamedTuple):
     learn: Callable[..., tuple[LearnerState, Float[Array, " columns"]]]
     observe: Callable[..., Normaliser]
     greedy: Callable[[Parameters, Normaliser, Any], Array]
+    uniform_start: bool
     directions: DirectionProgram
 
 
@@ -126,7 +127,7 @@ def _make(
                 outer_iterations=jnp.full(block, updates * jnp.maximum(index - limits.first_learning, 0)),
                 episodes=jnp.zeros(block, jnp.int32),
             )
-            chance = epsilon(settings.acting, spent / limits.amount)
+            chance = epsilon(settings.acting, spent / limits.amount, index > limits.first_learning)
             chosen = jax.vmap(lambda each: choose_rows(settings, slots, index, each, blocks_before))(draws.batches)
             return draws.explore, draws.action, chance, chosen
 
@@ -175,6 +176,7 @@ def _make(
         jax.jit(learn),
         jax.jit(watch),
         jax.jit(greedy),
+        configuration.acting.uniform_start,
         direction_program(shape, network, slots),
     )
 
@@ -227,6 +229,7 @@ class Plan:
         self._conditions: tuple[Any, ...] = (limits, np.int32(steps_before), np.int32(blocks_before))
         self._pages: dict[int, _Drawn] = {}
         self._by_episodes: list[float] | None = None
+        self._uniform = (int(limits.first_learning) + 1) * block if program.uniform_start else 0
         if bool(limits.counts_episodes):
             ended = np.arange(int(limits.amount) + 1, dtype=np.int32)
             chances = program.chances(numbers, (ended / limits.amount).astype(np.float32))
@@ -246,7 +249,7 @@ class Plan:
             epsilon = epsilon + upcoming.epsilon[:beyond]
         if self._by_episodes is None:
             return ExplorationDraws(explore, action, epsilon)
-        return ExplorationDraws(explore, action, None, self._by_episodes)
+        return ExplorationDraws(explore, action, None, self._by_episodes, max(0, self._uniform - first))
 
     def rows(self, index: int, update: int = 0) -> ChosenRows:
         """What one of the outer iterations after block `index` is made on."""

@@ -252,6 +252,8 @@ class HostRound:
     @property
     def exploration_rate(self) -> float:
         """The present probability of a random action."""
+        if self.configuration.acting.uniform_start and not self.iterations:
+            return 1.0
         share = np.array([min(self.spent_share, 1.0)], np.float32)
         return float(self._program.chances(self.numbers, share)[0])
 
