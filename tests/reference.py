@@ -34,6 +34,7 @@ class Options:
     anchor_step: bool = True
     eta: float = 1e-2
     alpha: float = 1e-3
+    weight_decay: float | None = None
     beta1: float = 0.9
     beta2: float = 0.999
     adam_epsilon: float = 1e-8
@@ -268,7 +269,7 @@ def outer_iteration(
         if algorithm.adam_steps:
             adam_count += 1
             direction, first, second = adam(o, clip(o, direction), first, second, adam_count)
-            return at - alpha * direction
+            return at - alpha * (direction + (o.weight_decay or 0.0) * at)
         return at - size * clip(o, direction)
 
     everything = list(range(len(data)))
@@ -305,7 +306,7 @@ def outer_iteration(
         adam_count += 1
         direction, first, second = adam(o, enters, first, second, adam_count)
         start = theta[last + 1] if o.adam_from == "last" else theta[last]  # row 7
-        result = start - alpha * direction  # line 21
+        result = start - alpha * (direction + (o.weight_decay or 0.0) * start)  # line 21
 
     iterations = state.iterations + 1
     target = state.target

@@ -142,6 +142,7 @@ class TestRelations:
         ("options", "said"),
         [
             (dict(steps=None), ["No budget", "Give one of steps, outer_iterations and episodes"]),
+            (dict(weight_decay=0.1, adam_process=False), ["weight_decay = 0.1 is of Adam's", "or give step = 'adam'"]),
             (dict(episodes=7), ["steps = 100000 and episodes = 7", "Give one of"]),
             (dict(steps=15), ["steps = 15", "learning_frequency = 16", "at step 1008", "Give steps = 1008 or more"]),
             (
@@ -210,7 +211,7 @@ class TestRelations:
 
     def test_the_first_learning_step_is_the_first_multiple_from_learning_starts(self) -> None:
         for frequency in (1, 3, 16):
-            for starts in range(1, 40):
+            for starts in range(40):
                 first = next(step for step in range(1, 100) if step % frequency == 0 and step >= starts)
                 options = dict(learning_frequency=frequency, learning_starts=starts)
                 check(VALID.with_options(dict(options, steps=first)))

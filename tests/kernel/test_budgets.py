@@ -81,11 +81,14 @@ def test_a_round_stops_after_the_block_in_which_its_episodes_are_spent() -> None
         ({"episodes": 15}, 1, 4),
     ],
 )
+@pytest.mark.parametrize("uniform", [False, True])
 def test_exploration_declines_over_the_budget_in_its_own_unit(
-    budget: dict[str, int], updates: int, time_limit: int | None
+    budget: dict[str, int], updates: int, time_limit: int | None, uniform: bool
 ) -> None:
+    """Before the first outer iteration, after the third block, it may be uniform."""
     blocks, fraction = 11, 0.75
-    program, lanes = still(**budget, gradient_steps=updates, time_limit=time_limit, epsilon_start=0.9, epsilon_end=0.2)
+    how = dict(gradient_steps=updates, time_limit=time_limit, uniform_start=uniform)
+    program, lanes = still(**budget, **how, epsilon_start=0.9, epsilon_end=0.2)
     after, log = program.segment(lanes, 0, blocks, dict(epsilon_fraction=np.float32(fraction)))
     rows = np.asarray(after.ring)[:, : blocks * BLOCK]
     ends = np.cumsum(np.asarray(log.flags).reshape(LANES, -1) & (TERMINATED | TRUNCATED) > 0, axis=1)
@@ -100,6 +103,7 @@ def test_exploration_declines_over_the_budget_in_its_own_unit(
                 "episodes": int(ends[lane, step - 1]) if step else 0,
             }[unit]
             epsilon = 0.9 + min(spent / amount / fraction, 1.0) * (0.2 - 0.9)
+            epsilon = 1.0 if uniform and block < 3 else epsilon
             words = random_words.of_block(key, block, block=BLOCK, rows=4, picks=0)
             explores = (words.explore[offset] >> 8) * 2.0**-24 < epsilon
             assert rows[lane, step, -3] == (words.action[offset] % 12 if explores else GREEDY), (lane, step)

@@ -64,7 +64,25 @@ def test_normal_has_its_spread_and_its_biases() -> None:
         np.testing.assert_array_equal(layer.bias, np.full(layer.bias.shape, 0.1, np.float32))
 
 
-@pytest.mark.parametrize("initialisation", ["lecun-uniform", "normal"])
+def test_pytorchs_weights_and_biases_are_uniform_within_the_root_of_their_inputs() -> None:
+    network = make_network(NetworkSettings(hidden=(300,), initialisation="pytorch"), 40, 200)
+    for fan_in, layer in zip((40, 300), network.init(jax.random.key(3)).layers, strict=True):
+        for values in (layer.weight, layer.bias):
+            scaled = np.asarray(values, np.float64).ravel() * np.sqrt(fan_in)
+            assert np.abs(scaled).max() <= 1 + 1e-6
+            assert scipy.stats.kstest(scaled, "uniform", (-1, 2)).pvalue > 1e-3
+
+
+def test_pytorchs_convolutions_count_the_pixels_that_they_see() -> None:
+    settings_ = NetworkSettings(hidden=(5,), network="cnn", initialisation="pytorch")
+    parameters = make_network(settings_, (4, 84, 84), 6).init(jax.random.key(0))
+    for fan_in, layer in zip((4 * 8 * 8, 32 * 4 * 4, 64 * 3 * 3), parameters.convolutions, strict=True):
+        for values in (layer.weight, layer.bias):
+            scaled = np.asarray(values, np.float64).ravel() * np.sqrt(fan_in)
+            assert scipy.stats.kstest(scaled, "uniform", (-1, 2)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("initialisation", ["lecun-uniform", "normal", "pytorch"])
 def test_draws_follow_the_key_and_differ_between_layers(initialisation: str) -> None:
     network = make_network(NetworkSettings(hidden=(4, 4), initialisation=initialisation), 4, 4)
     first, again, other = (network.init(jax.random.key(seed)) for seed in (0, 0, 1))

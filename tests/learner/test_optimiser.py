@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import reference
 from srgdqn.config import OptimiserSettings
-from srgdqn.learner.optimiser import adam, clip, init_adam, schedule
+from srgdqn.learner.optimiser import adam, adam_step, clip, init_adam, schedule
 
 STEPS = 50
 
@@ -85,6 +85,20 @@ def test_elementwise_adam_is_that_of_optax(dtype: Any, tolerance: float, seed: i
             direction, state = compiled_adam("elementwise")((0.9, 0.999), 1e-8, state, as_tree(g))
             assert jax.tree.leaves(direction)[0].dtype == dtype
             np.testing.assert_allclose(-0.01 * as_vector(direction), as_vector(updates), rtol=tolerance, atol=1e-9)
+
+
+def test_weight_decay_is_that_of_optax() -> None:
+    rule = optax.adamw(0.01, weight_decay=0.3)
+    options = OptimiserSettings(weight_decay=0.3)
+    with jax.enable_x64(True):
+        theta = theirs = as_tree(np.linspace(-1, 1, 7))
+        optax_state, state = rule.init(theirs), init_adam(theta)
+        for g in gradients(5):
+            updates, optax_state = rule.update(as_tree(g), optax_state, theirs)
+            theirs = optax.apply_updates(theirs, updates)
+            direction, state = adam(options, state, as_tree(g))
+            theta = adam_step(options, theta, direction, 0.01)
+            np.testing.assert_allclose(as_vector(theta), as_vector(theirs), rtol=1e-10)
 
 
 def test_first_step_of_the_norm_variant_by_hand() -> None:

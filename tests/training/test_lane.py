@@ -118,6 +118,7 @@ def pulled_by_hand(configuration: Configuration, task: Task, number: int) -> lis
             return pulled
         share = min(progress / acting.epsilon_fraction, 1)
         epsilon = (1 - share) * acting.epsilon_start + share * acting.epsilon_end
+        epsilon = 1.0 if acting.uniform_start and iterations == 0 else epsilon
         lever = int(random_levers[step]) if explore[step] < epsilon else 0
         length += 1
         end = "terminated" if lever == 7 else "cut" if length == limit else ""
@@ -135,9 +136,10 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("fraction", [1.0, 0.3])
-def test_epsilon_declines_over_the_budget_in_its_own_unit(budget: str, fraction: float) -> None:
+@pytest.mark.parametrize(("fraction", "uniform"), [(1.0, False), (0.3, False), (0.3, True)])
+def test_epsilon_declines_over_the_budget_in_its_own_unit(budget: str, fraction: float, uniform: bool) -> None:
     chosen: dict[str, Any] = dict(BUDGETS[budget], epsilon_fraction=fraction, epsilon_start=0.9, learning_starts=40)
+    chosen["uniform_start"] = uniform
     configuration, task = levers(rounds=6, seed=4, **chosen)
     trained = train_rounds(configuration, task, STUBBORN)
     curves, episodes = trained.tables["curves"], trained.tables["episodes"]

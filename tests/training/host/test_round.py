@@ -51,6 +51,11 @@ CASES: dict[str, dict[str, Any]] = {
         target="polyak",
         schedule="linear",
         normalise_rewards=True,
+        epsilon_start=0.2,
+        uniform_start=True,
+    ),
+    "uniform at first": dict(
+        algorithm="dqn-adam", steps=256, target="outer", epsilon_start=0.2, uniform_start=True, weight_decay=0.5
     ),
 }
 
@@ -138,7 +143,9 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
                 # All are seen before any of them acts.
                 turn = [reference.q_values(o, learner.theta, normalised(seen_so_far, each.seen())) for each in balls]
             share = (step if unit == "steps" else spent[unit]) / amount
-            epsilon = 1.0 + (0.1 - 1.0) * min(share / 0.7, 1.0)
+            epsilon = c.acting.epsilon_start + (0.1 - c.acting.epsilon_start) * min(share / 0.7, 1.0)
+            if c.acting.uniform_start and np.isnan(story.losses).all():
+                epsilon = 1.0
             explores = draws.explore[step] < epsilon
             action = int(draws.action[step]) if explores else int(turn[ball.place].argmax())
             before = ball.seen()
@@ -177,7 +184,7 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
                 data.append(reference.Transition(*transition))
             picks = [[int(word) % len(data) for word in row] for row in draws.picks[block]]
             learner, record = reference.outer_iteration(
-                c.algorithm, o, learner, data, picks, progress=spent[unit] / amount
+                c.algorithm, o, learner, data, picks, progress=min(spent[unit] / amount, 1.0)
             )
             spent["outer_iterations"] += 1
             loss = record.loss
