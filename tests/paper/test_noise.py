@@ -320,7 +320,7 @@ def test_by_either_outcome_noise_limits_and_only_by_both_it_does_not() -> None:
     assert by("limits", "does not") == by("limits", "unclear") == "limits"
     assert by("does not", "does not") == "does not"
     assert by("does not", "unclear") == by("nothing learned", "does not") == "unclear"
-    assert by("", "") == "not compared"
+    assert by("", "") == by("", "nothing learned") == "not compared"
 
 
 # The image

@@ -113,7 +113,7 @@ def limit_states(ceilings: Sequence[Mapping[str, Any]], task: str, pace: str = "
 
 
 def _state(verdicts: set[str]) -> str:
-    if verdicts == {""}:
+    if "" in verdicts:
         return "not compared"
     if "limits" in verdicts:
         return "limits"
@@ -340,6 +340,18 @@ def section(evidence: Evidence) -> Section:
 
 
 def _for_readers(table: Table) -> Table:
-    """The table with four digits."""
-    floats = [pl.col(name).round_sig_figs(4) for name, kind in table.frame.schema.items() if kind == pl.Float64]
-    return Table(table.name, table.title, table.frame.with_columns(floats), table.note)
+    """The table with three digits, and an interval beside what it is of."""
+    frame = table.frame
+    bounded = [name for name in frame.columns if {f"{name}_low", f"{name}_high"} <= set(frame.columns)]
+    texts = {name: [_with_interval(row, name) for row in frame.iter_rows(named=True)] for name in bounded}
+    shown = frame.with_columns(pl.Series(name, cells, pl.String) for name, cells in texts.items())
+    shown = shown.drop(f"{name}_{side}" for name in bounded for side in ("low", "high"))
+    floats = [pl.col(name).round_sig_figs(3) for name, kind in shown.schema.items() if kind == pl.Float64]
+    return Table(table.name, table.title, shown.with_columns(floats), table.note)
+
+
+def _with_interval(row: Mapping[str, Any], name: str) -> str | None:
+    estimate, low, high = (row[f"{name}{side}"] for side in ("", "_low", "_high"))
+    if estimate is None:
+        return None
+    return f"{estimate:.3g}" if low is None or high is None else f"{estimate:.3g} [{low:.3g}, {high:.3g}]"

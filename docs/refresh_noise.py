@@ -1,0 +1,43 @@
+"""Puts a noise map into the documentation and the package: `python docs/refresh_noise.py results`.
+
+Writes what was found between the marks of `docs/noise-map.md`, its figures and data to `docs/noise-map/`, and the
+evidence to the package, which shows it in every later report. The data of some tasks may be put back into the folder of
+results (`results/noise/`), where `srgdqn reproduce noise --task …` adds others to them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from marked import replace
+
+from srgdqn.paper.report.files import shrunk
+
+DOCS = Path(__file__).parent
+PAGE, BESIDE = DOCS / "noise-map.md", DOCS / "noise-map"
+EVIDENCE = DOCS.parent / "src" / "srgdqn" / "paper" / "evidence"
+
+
+def refresh(results: Path) -> None:
+    """Refreshes the page, the figures, the data and the evidence from a results folder."""
+    place = results / "noise"
+    text = (place / "report.md").read_text(encoding="utf-8")
+    found = text.split("*Here:* ")[1].split("\n## ")[0]
+    # The many rows of single directions are in figures, and in the data.
+    found = re.sub(r"\*\*Errors of directions\*\*.*?(?=\n\*\*|\Z)", "", found, flags=re.DOTALL)
+    found = re.sub(r" \[Data\]\(tables/[\w.-]+\.csv\)\.", "", found.replace("(figures/", "(noise-map/"))
+    shutil.rmtree(BESIDE, ignore_errors=True)
+    BESIDE.mkdir()
+    for name in re.findall(r"\(noise-map/([\w.-]+\.png)\)", found):
+        (BESIDE / name).write_bytes(shrunk((place / "figures" / name).read_bytes()))
+    for data in place.glob("*.parquet"):
+        shutil.copy(data, BESIDE / data.name)
+    shutil.copy(results / "noise.json", EVIDENCE / "noise.json")
+    replace(PAGE, "found", found.strip())
+
+
+if __name__ == "__main__":
+    refresh(Path(sys.argv[1]))
