@@ -142,6 +142,10 @@ class TestRelations:
         ("options", "said"),
         [
             (dict(steps=None), ["No budget", "Give one of steps, outer_iterations and episodes"]),
+            (
+                dict(target_update_interval=9, target="outer"),
+                ["target_update_interval = 9 is of a hard target network"],
+            ),
             (dict(weight_decay=0.1, adam_process=False), ["weight_decay = 0.1 is of Adam's", "or give step = 'adam'"]),
             (dict(episodes=7), ["steps = 100000 and episodes = 7", "Give one of"]),
             (dict(steps=15), ["steps = 15", "learning_frequency = 16", "at step 1008", "Give steps = 1008 or more"]),

@@ -121,3 +121,11 @@ print(*({"jax", "numpy", "polars", "scipy", "gymnasium"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_a_targets_period_has_one_unit() -> None:
+    with pytest.raises(InputError, match="target_period and target_update_interval were both given"):
+        configure("CartPole", target="hard", target_period=5, target_update_interval=80)
+    found = configure("CartPole", target="hard", target_period=5, target_update_interval=None).gradients
+    assert (found.target_period, found.target_update_interval) == (5, None)
+    assert configure("CartPole", target="hard", target_update_interval=80).gradients.target_update_interval == 80

@@ -21,7 +21,7 @@ from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from tiny import outcome
 
 EACH = 3
-SHARED: dict[str, Any] = dict(kernel="xla", gradient_steps=EACH)
+SHARED: dict[str, Any] = dict(kernel="xla", gradient_steps=EACH, target="hard", target_update_interval=25)
 HOW = {"compiled": SHARED | {"replay_capacity": 64}, "hosted": SHARED}  # as long as a segment
 
 

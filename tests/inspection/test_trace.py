@@ -46,6 +46,7 @@ def problem(
         weights=None,
         beyond=None,
         coins=None,
+        renewed=None,
         picks=np.array(picks, np.int32),
         progress=np.array(0.0),
         numbers={key: np.float64(value) for key, value in configuration.numbers().items()},

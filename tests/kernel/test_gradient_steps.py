@@ -25,6 +25,7 @@ def trained(kernel: str, **options: Any) -> Trained:
     "options",
     [
         dict(algorithm="dqn-storm", steps=100, target="hard", target_period=4),
+        dict(algorithm="dqn-storm", steps=100, target="hard", target_update_interval=7),
         dict(algorithm="dqn-storm", outer_iterations=12, step="gradient"),
         dict(algorithm="srg-dqn", outer_iterations=12, epsilon_start=0.5),
         dict(algorithm="sgd-inner", steps=100, anchor_step=False),

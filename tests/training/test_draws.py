@@ -13,7 +13,7 @@ from scipy import stats
 from srgdqn.config import Configuration
 from srgdqn.learner.estimator import Origin
 from srgdqn.learner.estimators.saga_replay import Table, mean_of
-from srgdqn.training.batches import choose_rows
+from srgdqn.training.batches import choose_rows, target_renewed
 from srgdqn.training.draws import BatchDraws, Draws, draw_block
 
 ROUNDS, BLOCKS, STEPS, ACTIONS, ROWS, INNER, PICKED, UPDATES = 3, 50, 16, 3, 8, 4, 2, 3
@@ -93,7 +93,7 @@ def test_no_draw_of_an_outer_iteration_has_the_key_of_another(draws: Draws) -> N
     @jax.vmap
     def keys_of(key: jax.Array) -> tuple[tuple[jax.Array, ...], jax.Array]:
         nothing = jnp.zeros(0, jnp.uint32)
-        made = BatchDraws(nothing, nothing, key)
+        made = BatchDraws(nothing, nothing, key, jnp.asarray(0))
         return (*jax.random.split(key), made.beyond, made.reference, key), made.coins(INNER)
 
     keys, coins = keys_of(sampling)
@@ -129,3 +129,14 @@ def test_a_table_over_a_replay_that_was_emptied_forgets_what_was_in_it() -> None
     mean, held = mean_of(table, SimpleNamespace(origin=origin))  # type: ignore[arg-type]
     assert held.tolist() == [True, True, False, False, False, False]
     assert float(mean) == 0.5
+
+
+@pytest.mark.parametrize("interval", [1, 3, 8, 10, 21, 64])
+def test_a_target_is_copied_after_multiples_of_steps(interval: int) -> None:
+    """Once a block, before the first of its outer iterations, if one of its steps is a multiple."""
+    configuration = Configuration().with_options(dict(learning_frequency=8, target_update_interval=interval))
+    for block in range(20):
+        due = any(step % interval == 0 for step in range(8 * block + 1, 8 * block + 9))
+        found = [bool(target_renewed(configuration, jnp.asarray(block), jnp.asarray(which))) for which in range(3)]
+        assert found == [due, False, False]
+    assert target_renewed(Configuration(), jnp.asarray(0), jnp.asarray(0)) is None

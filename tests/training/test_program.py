@@ -98,6 +98,8 @@ SHAPES: dict[str, Any] = dict(
     adam_denominator="norm",
     schedule="cosine",
     clip_norm=1.0,
+    weight_decay=0.1,
+    uniform_start=True,
     learning_frequency=8,
     gradient_steps=2,
     scale_observations=True,
@@ -109,7 +111,7 @@ SHAPES: dict[str, Any] = dict(
 # Not tried here: a name of a task, a module or a rule, what some environments alone have, what needs another algorithm,
 # and what has a program of its own.
 ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
-ELSEWHERE |= {"single_step_matches", "direction_errors"}
+ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval"}
 
 
 @pytest.fixture

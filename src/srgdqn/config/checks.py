@@ -258,6 +258,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"bootstrap = 'double' chooses actions by θ_0 and values them by a target network, but target = "
             f"{o.target!r} has none. Give target = 'hard' or 'polyak', or bootstrap = 'max'."
         )
+    if o.target_update_interval is not None and o.target != "hard":
+        yield (
+            f"target_update_interval = {o.target_update_interval} is of a hard target network, but target = "
+            f"{o.target!r}. Give target = 'hard', or leave target_update_interval out."
+        )
     if o.scale_observations and o.normalise_observations:
         yield (
             "scale_observations and normalise_observations are both on, but statistics undo whatever the constants do. "

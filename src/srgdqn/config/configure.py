@@ -47,6 +47,11 @@ def configure(
             if ours := called_here(name):
                 raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
             raise _not_of(name, chosen) or unknown("option", name, {*known, "algorithm", "readings"})
+    if {"target_period", "target_update_interval"} <= {name for name in options if not _is_none(options[name])}:
+        raise InputError(
+            "target_period and target_update_interval were both given, but they say the same in outer iterations and "
+            "in environment steps. Give one of them."
+        )
     if "learning_frequency" not in options:
         merged = _lengthened(merged)
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged))

@@ -175,6 +175,9 @@ class GradientSettings:
     Double DQN), or by a rule of your own that is registered by this name."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
+    target_update_interval: int | None = number(None, _COUNT)
+    """The same in environment steps, counted from the first of the round: copied before the learning at a multiple of
+    it, or the first thereafter (none: target_period counts)."""
     target_tau: float = number(0.005, _POSITIVE_SHARE)
     """Share of the way a polyak target network moves in one outer iteration."""
     mask_terminal: bool = True
@@ -424,8 +427,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "train_frequency": ("learning_frequency",),
     "net_arch": ("hidden",),
     "tau": ("target_tau",),
-    "target_update_interval": ("target_period",),
-    "target_network_frequency": ("target_period",),
+    "target_network_frequency": ("target_update_interval",),
     "exploration_fraction": ("epsilon_fraction",),
     "exploration_initial_eps": ("epsilon_start",),
     "exploration_final_eps": ("epsilon_end",),

@@ -213,6 +213,7 @@ class Rerun:
             weights=chosen.weights,
             beyond=None if chosen.beyond is None else jax.tree.map(np.asarray, after.gather(chosen.beyond)),
             coins=chosen.coins,
+            renewed=chosen.renewed,
             picks=chosen.picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,

@@ -40,6 +40,7 @@ class IterationInputs(NamedTuple):
     weights: np.ndarray | None  # of the losses of D's rows, where they are not all 1
     beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
     coins: np.ndarray | None  # random numbers, where it uses such
+    renewed: np.ndarray | None  # whether a hard target is copied first, where environment steps say when
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
@@ -82,6 +83,7 @@ _TRACED = (
     "weights",
     "beyond",
     "coins",
+    "renewed",
     "picks",
     "progress",
     "numbers",
@@ -124,6 +126,7 @@ class Tracer:
         weights: Any,
         beyond: Any,
         coins: Any,
+        renewed: Any,
         picks: Int[Array, "M b"],
         progress: Float[Array, ""],
         numbers: dict[str, Array],
@@ -140,11 +143,15 @@ class Tracer:
             origin=origin,
             replay=None if beyond is None else lambda: normalised(normaliser, beyond),
             coins=coins,
+            renewed=renewed,
             progress=progress,
             keep_iterates=True,
         )
         source = make_gradients(configuration.gradients, network)
-        batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target, weights)
+        theta_0, behind = before.parameters, before.target
+        if renewed is not None:
+            behind = jax.tree.map(lambda new, old: jnp.where(renewed, new, old), theta_0, behind)
+        batch = outer_batch(configuration.gradients, network, seen, theta_0, behind, weights)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator
         chosen, per_batch = None if name == "none" else estimator(name), is_per_batch(configuration)

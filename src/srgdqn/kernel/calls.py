@@ -65,11 +65,12 @@ class HostLearner:
         self._diagnostics_at = pointer(self._diagnostics, np.float32)
         self._observation_at = pointer(self.observation, np.float32)
 
-    def learn(self, progress: float) -> tuple[bool, list[float]]:
-        """One outer iteration on `batch` and `picks`: whether its numbers are finite (otherwise it is undone), and the
-        mean loss, mean max_a Q, and norms of Δ_M and θ.
+    def learn(self, progress: float, *, renewed: bool = False) -> tuple[bool, list[float]]:
+        """One outer iteration on `batch` and `picks`, before which a hard target network may be copied (`renewed`):
+        whether its numbers are finite (otherwise it is undone), and the mean loss, mean max_a Q, and norms of Δ_M and
+        θ.
         """
-        good = self._learn(self._learner, *self._work, progress, self._diagnostics_at)
+        good = self._learn(self._learner, *self._work, progress, renewed, self._diagnostics_at)
         return bool(good), self._diagnostics.tolist()
 
     def act(self) -> int:
@@ -100,6 +101,6 @@ def _functions() -> Any:
     kernel.open_host_learner.argtypes, kernel.open_host_learner.restype = [pointers] * 2, pointers
     kernel.close_host_learner.argtypes, kernel.close_host_learner.restype = [pointers], None
     kernel.move_host_learner.argtypes, kernel.move_host_learner.restype = [pointers, pointers, ctypes.c_int], None
-    kernel.host_learn.argtypes = [*[pointers] * 3, ctypes.c_float, pointers]
+    kernel.host_learn.argtypes = [*[pointers] * 3, ctypes.c_float, ctypes.c_int, pointers]
     kernel.host_act.argtypes = [pointers] * 2
     return kernel

@@ -59,7 +59,9 @@ class Shape(ctypes.Structure):
         *_fields(_INT, "target double_q mask_terminal huber"),
         *_fields(_INT, "estimator inner_iterations inner_batch anchor_step"),
         *_fields(_INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"),
-        *_fields(_INT, "rows matched_steps shared block gradient_steps slots capacity newest uniform_start"),
+        *_fields(
+            _INT, "rows matched_steps shared block gradient_steps slots capacity newest uniform_start copied_by_steps"
+        ),
     ]
 
 
@@ -69,7 +71,7 @@ class Numbers(ctypes.Structure):
     _fields_ = _fields(
         _FLOAT,
         "reward_scale epsilon_start epsilon_end epsilon_fraction gamma target_period target_tau huber_delta "
-        "coefficient eta alpha beta1 beta2 adam_epsilon clip_norm schedule_end a reset",
+        "coefficient eta alpha beta1 beta2 adam_epsilon clip_norm schedule_end a reset target_update_interval",
     )
 
 
@@ -141,7 +143,8 @@ _LOOP_FIELDS: dict[str, tuple[str, Values]] = {
 # All options that the kernel implements as a learner, and their values. Any other must be at its default.
 LEARNER: dict[str, Values] = {
     **dict(_LEARNER_FIELDS.values()),
-    # `Shape.clips` says whether there is a clip_norm. Estimators' own numbers are no options by themselves.
+    # `Shape.clips` and `copied_by_steps` say whether there are a clip_norm and a target_update_interval. An estimator's
+    # own numbers are no options by themselves.
     **{name: None for name, _ in Numbers._fields_ if name not in itertools.chain(*OWN_NUMBERS.values())},
     **any_value("hidden batch_size"),  # `Shape.layers`, `widths` and `rows`
     "single_step_matches": ("nothing", "length", "queries"),  # `Shape.matched_steps` and `rows`
@@ -195,6 +198,7 @@ def shape_of(
         layers=len(sizes) - 1,
         widths=(_INT * (MOST_LAYERS + 1))(*sizes),
         clips=c.optimiser.clip_norm is not None,
+        copied_by_steps=c.gradients.target_update_interval is not None,
         rows=rows,
         matched_steps=c.estimator.inner_iterations + 1 if c.optimiser.single_step_matches == "length" else 1,
         slots=slots,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import Configuration, OptimiserSettings
 from srgdqn.config.discovery import BUILT_IN_ESTIMATORS
@@ -100,7 +101,7 @@ def sizes_of(configuration: Configuration) -> Work:
 
 def work_of(configuration: Configuration) -> Work:
     """What an estimator's cost depends on."""
-    settings, gradients = configuration.estimator, configuration.gradients
+    settings = configuration.estimator
     declared = numbers_of_estimator(settings.estimator)
     numbers = {name: int(value) if name in declared and declared[name].size else value for name, value in settings.own}
     return Work(
@@ -108,9 +109,20 @@ def work_of(configuration: Configuration) -> Work:
         settings.inner_iterations,
         settings.inner_batch,
         ring_length(configuration.replay, configuration.training.learning_frequency),
-        gradients.target_period if gradients.target == "hard" else None,
+        _window(configuration),
         numbers,
     )
+
+
+def _window(configuration: Configuration) -> Any:
+    """The outer iterations for which a hard target network stands still; None where it does not."""
+    gradients, training = configuration.gradients, configuration.training
+    if gradients.target != "hard":
+        return None
+    if gradients.target_update_interval is None:
+        return gradients.target_period
+    blocks = jnp.maximum(1, gradients.target_update_interval / training.learning_frequency)
+    return blocks * training.gradient_steps
 
 
 def init_learner(configuration: Configuration, parameters: Parameters) -> LearnerState:
@@ -207,6 +219,7 @@ def outer_iteration(
     origin: Origin | None = None,
     replay: Callable[[], Transitions] | None = None,
     coins: Float[Array, " directions"] | None = None,
+    renewed: Bool[Array, ""] | None = None,
     anchor: Parameters | None = None,
     progress: Float[Array, ""] | float = 0.0,
     keep_iterates: bool = False,
@@ -224,6 +237,7 @@ def outer_iteration(
       origin: where D is in the replay, for estimators that store something for every transition.
       replay: gives rows of the replay beyond D, for estimators that ask about such.
       coins: random numbers for estimators that use such, one for each direction.
+      renewed: whether a hard target network is copied first, where environment steps say when (None: no).
       anchor: Δ_0, where it is not to be the gradient on D (SVR-DQN with exact anchors).
       progress: the share of the budget already spent, for step-size schedules.
       keep_iterates: return every Δ_m and θ_m, and what `keep_last` does.
@@ -235,6 +249,8 @@ def outer_iteration(
     """
     settings, inner = configuration.optimiser, configuration.estimator
     theta_0 = state.parameters
+    if renewed is not None:
+        state = state._replace(target=jax.tree.map(partial(jnp.where, renewed), theta_0, state.target))
     source = make_gradients(configuration.gradients, network)
 
     def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
@@ -289,7 +305,7 @@ def outer_iteration(
             0,
             picks,
             {"coefficient": inner.coefficient, **dict(inner.own)},
-            _clock(configuration, state, progress),
+            _clock(configuration, state, progress, renewed),
             state.target,
             origin,
             None if replay is None else lambda: batch_of(replay()),
@@ -341,9 +357,11 @@ def _first(made: Direction) -> Parameters:
     return made.delta if made.first is None else made.first
 
 
-def _clock(configuration: Configuration, state: LearnerState, progress: Array | float) -> Clock:
+def _clock(configuration: Configuration, state: LearnerState, progress: Array | float, renewed: Any) -> Clock:
     synchronised = state.iterations == 0
-    if configuration.gradients.target == "hard":
+    if renewed is not None:
+        synchronised |= renewed
+    elif configuration.gradients.target == "hard" and configuration.gradients.target_update_interval is None:
         synchronised |= state.iterations % configuration.gradients.target_period == 0
     return Clock(state.iterations, progress, synchronised)
 
@@ -412,10 +430,12 @@ def _inner_iterations(
 def _move_target(
     configuration: Configuration, target: Parameters | None, parameters: Parameters, iterations: Array
 ) -> Parameters | None:
-    """A target network's parameters after an outer iteration: copied every `target_period`, or drifting by τ."""
+    """A target network's parameters after an outer iteration: copied every `target_period`, or drifting by τ; as they
+    are where it is copied before outer iterations.
+    """
     settings = configuration.gradients
-    if target is None:
-        return None
+    if target is None or settings.target_update_interval is not None:
+        return target
     if settings.target == "hard":
         due = iterations % settings.target_period == 0
         return jax.tree.map(lambda old, new: jnp.where(due, new, old), target, parameters)

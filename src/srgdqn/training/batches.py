@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import Configuration
 from srgdqn.learner.estimator import Origin
@@ -33,6 +33,7 @@ class OuterBatch(NamedTuple):
     weights: Float[Array, " rows"] | None = None  # of the rows' losses, where they are not all 1
     beyond: Callable[[], Transitions] | None = None  # rows of the replay beyond D, where the estimator may ask for them
     coins: Float[Array, " directions"] | None = None  # random numbers, where the estimator uses such
+    renewed: Bool[Array, ""] | None = None  # whether a hard target is copied first, where environment steps say when
 
 
 class BatchContext(NamedTuple):
@@ -56,7 +57,14 @@ def from_replay(context: BatchContext) -> OuterBatch:
     chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws)
     beyond = None if chosen.beyond is None else lambda: unpack(ring[chosen.beyond])
     return OuterBatch(
-        unpack(ring[chosen.origin.slots]), chosen.picks, chosen.origin, None, chosen.weights, beyond, chosen.coins
+        unpack(ring[chosen.origin.slots]),
+        chosen.picks,
+        chosen.origin,
+        None,
+        chosen.weights,
+        beyond,
+        chosen.coins,
+        chosen.renewed,
     )
 
 
@@ -68,6 +76,7 @@ class ChosenRows(NamedTuple):
     picks: Int[Array, "M b"]  # rows of D
     beyond: Int[Array, " more"] | None  # slots of the rows beyond D, where the estimator may ask for them
     coins: Float[Array, " directions"] | None  # random numbers, where it uses such
+    renewed: Bool[Array, ""] | None = None  # whether a hard target is copied first, where environment steps say when
 
 
 def choose_rows(
@@ -95,4 +104,16 @@ def choose_rows(
     coins = draws.coins(count) if count else None
     earlier = before * configuration.training.learning_frequency
     origin = Origin(chosen, earlier + made_at(chosen, slots, written), earlier + written, stored)
-    return ChosenRows(origin, drawn.weights, picks, beyond, coins)
+    renewed = target_renewed(configuration, block, draws.which)
+    return ChosenRows(origin, drawn.weights, picks, beyond, coins, renewed)
+
+
+def target_renewed(configuration: Configuration, block: Int[Array, ""], which: Int[Array, ""]) -> Any:
+    """Whether a hard target network is copied before an outer iteration after this block: before the first of them, if
+    the block's steps, counted from 1, have a multiple of `target_update_interval` among them. None without such.
+    """
+    interval = configuration.gradients.target_update_interval
+    if interval is None:
+        return None
+    steps, every = configuration.training.learning_frequency, jnp.asarray(interval).astype(jnp.int32)
+    return (which == 0) & ((block + 1) * steps // every > block * steps // every)

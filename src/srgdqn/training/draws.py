@@ -29,6 +29,7 @@ class BatchDraws(NamedTuple):
     batch: UInt32[Array, " rows"]
     picks: UInt32[Array, "inner_iterations inner_batch"]
     sampling: PRNGKeyArray  # for drawing D and the picks without replacement
+    which: Int[Array, ""]  # of the outer iterations after the block it is, from 0
 
     @property
     def beyond(self) -> PRNGKeyArray:
@@ -81,7 +82,7 @@ def draw_block(
         episode=jax.random.wrap_key_data(episode, impl="threefry2x32"),
         environment=environment[:block],
         first_observation=environment[block:],
-        batches=BatchDraws(batch, picks, _sampling_keys(_stream(key, index, 2), updates)),
+        batches=BatchDraws(batch, picks, _sampling_keys(_stream(key, index, 2), updates), jnp.arange(updates)),
     )
 
 
@@ -96,7 +97,8 @@ def draw_apart(
     apart = jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, _APART), index), which)
     words, sampling = jax.random.split(apart)
     drawn = jax.random.bits(words, (rows + inner.inner_iterations * inner.inner_batch,), jnp.uint32)
-    return BatchDraws(drawn[:rows], drawn[rows:].reshape(inner.inner_iterations, inner.inner_batch), sampling)
+    picks = drawn[rows:].reshape(inner.inner_iterations, inner.inner_batch)
+    return BatchDraws(drawn[:rows], picks, sampling, jnp.asarray(configuration.training.gradient_steps))
 
 
 def _sampling_keys(key: PRNGKeyArray, count: int) -> PRNGKeyArray:

@@ -283,6 +283,7 @@ def learn_on(
         origin=served.origin,
         replay=None if beyond is None else lambda: normalised(normaliser, beyond()),
         coins=served.coins,
+        renewed=served.renewed,
         anchor=served.anchor,
         progress=progress,
         keep_last=probe is not None,

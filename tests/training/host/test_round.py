@@ -54,6 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
         epsilon_start=0.2,
         uniform_start=True,
     ),
+    "a target by steps": dict(algorithm="dqn-adam", steps=256, target="hard", target_update_interval=21),
     "uniform at first": dict(
         algorithm="dqn-adam", steps=256, target="outer", epsilon_start=0.2, uniform_start=True, weight_decay=0.5
     ),
@@ -139,6 +140,9 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
         turn = []
         for step in range(block * BLOCK, (block + 1) * BLOCK):
             ball = balls[step % len(balls)]
+            interval = c.gradients.target_update_interval
+            if interval is not None and (step + 1) % interval == 0:  # nothing is learned before the block ends
+                learner = learner._replace(target=learner.theta)
             if step % len(balls) == 0:
                 # All are seen before any of them acts.
                 turn = [reference.q_values(o, learner.theta, normalised(seen_so_far, each.seen())) for each in balls]

@@ -126,7 +126,8 @@ static void read_picks(HostLearner *host, const int32_t *picks)
     }
 }
 
-static int learn_from(HostLearner *host, const float *rows, const int32_t *picks, float progress, float *diagnostics)
+static int learn_from(HostLearner *host, const float *rows, const int32_t *picks, float progress, int renewed,
+                      float *diagnostics)
 {
     const Shape *shape = &host->shape;
     Workspace *work = &host->work;
@@ -134,10 +135,12 @@ static int learn_from(HostLearner *host, const float *rows, const int32_t *picks
     read_batch(host, rows);
     if (host->scale.on)
         scale_batch(&host->scale, &host->network, work, shape->rows);
+    copy_learner(&host->saved, &host->learner, size);
+    if (shape->copied_by_steps)
+        renew_target(&host->learner, work, size, renewed - (mask){0} != 0);
     freeze_batch(shape, &host->network, &host->learner, work);
     if (has_picks(shape))
         read_picks(host, picks);
-    copy_learner(&host->saved, &host->learner, size);
     const Diagnostics d = outer_iteration(shape, &host->numbers, &host->network, host->saved.theta,
                                           &host->learner, work, every(progress));
     const float values[] = {d.loss[0], d.max_q[0], d.delta_norm[0], d.theta_norm[0]};

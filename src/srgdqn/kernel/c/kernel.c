@@ -162,10 +162,11 @@ void close_host_learner(HostLearner *host)
 void move_host_learner(HostLearner *host, const LearnerState *state, int into) { move_state(host, state, into); }
 
 /* One outer iteration; 0 if it led to numbers that are not finite and was undone. */
-int host_learn(HostLearner *host, const float *rows, const int32_t *picks, float progress, float *diagnostics)
+int host_learn(HostLearner *host, const float *rows, const int32_t *picks, float progress, int renewed,
+               float *diagnostics)
 {
     const unsigned mode = flush_tiny();
-    const int good = learn_from(host, rows, picks, progress, diagnostics);
+    const int good = learn_from(host, rows, picks, progress, renewed, diagnostics);
     restore_tiny(mode);
     return good;
 }

@@ -35,6 +35,7 @@ typedef struct {
     vector *next_observations;
     vector *anchor, *delta, *gradient, *reference, *previous_theta;
     int keeps_gradient; /* whether g_M is left in `gradient` */
+    mask renewed;       /* whether a hard target was copied just before, if environment steps say when */
 } Workspace;
 
 typedef struct {
@@ -132,6 +133,14 @@ INLINE mask is_synchronised(const TeamNumbers *numbers, const Learner *learner)
     return learner->iterations % __builtin_convertvector(numbers->target_period, mask) == 0;
 }
 
+/* Copies θ to a hard target network where that is due before an outer iteration. */
+static void renew_target(Learner *learner, Workspace *work, int size, mask due)
+{
+    work->renewed = due;
+    for (int i = 0; i < size; i++)
+        learner->target[i] = choose(due, learner->theta[i], learner->target[i]);
+}
+
 /* Whether there is one direction for all of D, with a memory of the batch before. */
 INLINE int is_per_batch(const Shape *shape) { return shape->estimator == STORM; }
 
@@ -225,7 +234,7 @@ static Seen storm(const Shape *shape, const TeamNumbers *numbers, const Network 
     const int size = network->size;
     mask anew = learner->iterations == 0;
     if (shape->target == TARGET_HARD)
-        anew |= is_synchronised(numbers, learner) & (numbers->reset > 0.5f);
+        anew |= (shape->copied_by_steps ? work->renewed : is_synchronised(numbers, learner)) & (numbers->reset > 0.5f);
     const Seen seen =
         mean_gradient(network, loss, theta_0, &work->batch, shape->rows, &work->on_batch, work->delta);
     mean_gradient(network, loss, learner->theta_before, &work->batch, shape->rows, &work->on_batch, work->reference);
@@ -281,7 +290,7 @@ static Diagnostics outer_iteration(const Shape *shape, const TeamNumbers *number
     if (shape->target == TARGET_POLYAK)
         for (int i = 0; i < size; i++)
             learner->target[i] = numbers->target_tau * learner->theta[i] + (1 - numbers->target_tau) * learner->target[i];
-    if (shape->target == TARGET_HARD) {
+    if (shape->target == TARGET_HARD && !shape->copied_by_steps) {
         const mask due = is_synchronised(numbers, learner);
         for (int i = 0; i < size; i++)
             learner->target[i] = choose(due, learner->theta[i], learner->target[i]);

@@ -29,6 +29,18 @@ static void log_first_layer(const Network *network, const vector *values, int me
 
 INLINE mask is_finite(vector v) { return v - v == 0; }
 
+/* Whether the steps of a block, counted from 1, have a multiple of `target_update_interval` among them. */
+INLINE mask is_multiple_passed(const Team *team, int32_t index)
+{
+    const int64_t before = (int64_t)index * team->shape->block, after = before + team->shape->block;
+    mask passed = {0};
+    for (int member = 0; member < team->members; member++) {
+        const int64_t every = (int64_t)team->numbers.target_update_interval[member];
+        passed[member] = -(after / every > before / every);
+    }
+    return passed;
+}
+
 /* One outer iteration of every active member, whose D has been chosen; and the choice of the next, if there is one. */
 APART void learn_once(Team *team, int32_t index, int update, int32_t entry, int32_t entries)
 {
@@ -40,6 +52,9 @@ APART void learn_once(Team *team, int32_t index, int update, int32_t entry, int3
         draw_batch(team, member);
     if (team->scale.on)
         scale_batch(&team->scale, &team->network, work, shape->rows);
+    copy_learner(&team->saved, &team->learner, team->network.size);
+    if (shape->copied_by_steps)
+        renew_target(&team->learner, work, team->network.size, update == 0 ? is_multiple_passed(team, index) : (mask){0});
     freeze_batch(shape, &team->network, &team->learner, work);
     if (has_picks(shape))
         for (int member = 0; member < team->members; member++)
@@ -48,7 +63,6 @@ APART void learn_once(Team *team, int32_t index, int update, int32_t entry, int3
         draw_words(team, member, update + 1);
         choose_batch(team, member, index);
     }
-    copy_learner(&team->saved, &team->learner, team->network.size);
     vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
     Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->saved.theta, &team->learner, work, share);
     const mask good = active & is_finite(d.delta_norm) & is_finite(d.theta_norm);

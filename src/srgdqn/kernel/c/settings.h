@@ -28,12 +28,14 @@ typedef struct {
     int32_t adam_steps, adam_process, adam_takes_gradient, adam_from_previous, adam_norm, clips, schedule;
     int32_t rows, matched_steps, shared; /* shared: the places of a vector are one round, and have a share of D each */
     int32_t block, gradient_steps, slots, capacity, newest, uniform_start;
+    int32_t copied_by_steps; /* whether a hard target is copied before outer iterations, at multiples of an interval */
 } Shape;
 
 /* Options that are numbers: of each lane here, of eight rounds at once in `optimiser.h`. */
 #define NUMBER_NAMES \
     reward_scale, epsilon_start, epsilon_end, epsilon_fraction, gamma, target_period, target_tau, huber_delta, \
-        coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end, a, reset
+        coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end, a, reset, \
+        target_update_interval
 
 typedef struct {
     float NUMBER_NAMES;

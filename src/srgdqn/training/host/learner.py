@@ -123,7 +123,7 @@ class KernelLearner:
         memory.gather(np.asarray(rows.origin.slots), out=learner.batch)
         if rows.picks.size:
             learner.picks[:] = rows.picks.ravel()
-        return learner.learn(float(progress))
+        return learner.learn(float(progress), renewed=bool(rows.renewed))
 
 
 class _KernelPolicy:

@@ -153,6 +153,7 @@ def _make(
             weights=rows.weights,
             beyond=None if beyond is None else lambda: unpack(beyond),
             coins=rows.coins,
+            renewed=rows.renewed,
         )
         return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
 
