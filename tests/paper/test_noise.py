@@ -32,7 +32,7 @@ from srgdqn.paper.noise.arms import (
 )
 from srgdqn.paper.noise.described import SIZE, Catch, Pixels
 from srgdqn.paper.noise.page import advice, headline, limit_states
-from srgdqn.paper.noise.results import CEILING, LEARNED, best_adam, tables_of
+from srgdqn.paper.noise.results import ALONE, CEILING, DIFFERENCE_ALONE, LEARNED, best_adam, tables_of
 from srgdqn.paper.noise.rules import (
     ERRORS_SHIFT,
     EVALUATIONS,
@@ -248,9 +248,11 @@ def row(task: str, batch: int, verdict: str, pace: str = "updates") -> dict[str,
     return {"task": task, "pace": pace, "outcome": "area", "B": batch, "noise": verdict}
 
 
-def learned(task: str, name: str, verdict: str, batch: int = 32) -> dict[str, Any]:
+def learned(task: str, name: str, verdict: str, batch: int = 32, alone: float = 12.0) -> dict[str, Any]:
     bounds = {"difference": 12.0, "difference_low": 3.0, "difference_high": 21.0}
-    return {"task": task, "learner": name, "outcome": "area", "verdict": verdict, "Adam's B": batch, **bounds}
+    bounds |= {DIFFERENCE_ALONE: alone, f"{DIFFERENCE_ALONE}_low": alone - 9, f"{DIFFERENCE_ALONE}_high": alone + 9}
+    names = {"task": task, "learner": name, "outcome": "area", "verdict": verdict}
+    return {**names, "Adam's B": batch, ALONE: batch if alone > 9 else 8, **bounds}
 
 
 CEILINGS = [row("CartPole", 8, "limits"), row("CartPole", 32, "limits"), row("CartPole", 128, "does not")]
@@ -289,6 +291,15 @@ def test_a_winner_is_named_with_its_gain() -> None:
     said = advice(CEILINGS, [learned("CartPole", "storm", "holds"), learned("CartPole", "srg", "fails")])
     assert said.startswith("Tuned Adam is beaten at equal gradient queries by storm on CartPole (area, +12 [+3, +21]).")
     assert said.endswith("Where that is done, storm may be tried.")
+
+
+def test_who_is_behind_the_adam_of_that_outcome_alone_has_not_won() -> None:
+    said = advice(CEILINGS, [learned("CartPole", "storm", "holds", alone=-9.5), learned("CartPole", "srg", "fails")])
+    assert said.startswith("No estimator was shown to beat tuned Adam at equal gradient queries on CartPole.")
+    assert "storm on CartPole (area, +12 [+3, +21]) is above the Adam that is best in the mean of both outcomes" in said
+    assert "not above the one that is best by this outcome alone: B = 8 on CartPole (storm -9.5 [-18.5, -0.5])" in said
+    assert "Adam was best with B = 32 on CartPole (8 by area alone)." in said
+    assert said.endswith("Whether variance reduction gains anything beside that was not decided.")
 
 
 def test_a_control_that_wins_is_plain_adam_and_no_estimator() -> None:

@@ -23,7 +23,19 @@ from srgdqn.paper.noise.stages import ERRORS_SCHEMA, ROUNDS_SCHEMA, compute_task
 from srgdqn.runs.destination import make_folder, write_file
 from srgdqn.runs.tables import encode_any
 
-__all__ = ["KIND", "PLAN", "QUICK", "TITLE", "folder_of", "run", "section", "tasks_of", "time_lines", "total_seconds"]
+__all__ = [
+    "KIND",
+    "PLAN",
+    "QUICK",
+    "TITLE",
+    "evidence_in",
+    "folder_of",
+    "run",
+    "section",
+    "tasks_of",
+    "time_lines",
+    "total_seconds",
+]
 
 TITLE = "Where gradient noise limits deep Q-learning"
 
@@ -68,18 +80,24 @@ def run(folder: Path, console: Console, plan: Plan = PLAN, tasks: Sequence[str] 
             write_file(place / f"{task}-{name}.parquet", encode_any(frame))
     runs = described.cells(plan)
     results = run_cells("described", list(runs.values()), place, console)
-    extra = described.table_of({key: results[cell.name] for key, cell in runs.items()})
-    rounds, errors, times = read(place, plan)
-    beside = {_DESCRIBED: extra.frame} if results else {}
-    beside[_TIMES] = times
-    for name, frame in {_ROUNDS: rounds, _ERRORS: errors, **beside}.items():
+    if results:
+        beside = described.table_of({key: results[cell.name] for key, cell in runs.items()})
+        write_file(place / f"{_DESCRIBED}.parquet", encode_any(beside.frame))
+    for name, frame in zip((_ROUNDS, _ERRORS, _TIMES), read(place, plan), strict=True):
         write_file(place / f"{name}.parquet", encode_any(frame))
-    tables = [*tables_of(rounds, errors, plan.resamples).values(), *([extra] if results else [])]
+    return evidence_in(place, plan)
+
+
+def evidence_in(place: Path, plan: Plan = PLAN) -> Evidence:
+    """What follows from the data in a folder."""
+    rounds, errors, times = read(place, plan)
+    beside = place / f"{_DESCRIBED}.parquet"
+    extra = [described.shown(pl.read_parquet(beside))] if beside.is_file() else []
     regimes = [plan.regimes[task] for task in rounds["task"].unique(maintain_order=True)]
     evidence = evidence_of(
         KIND,
         {},
-        tables,
+        [*tables_of(rounds, errors, plan.resamples).values(), *extra],
         seed=regimes[0].confirmation.seeds[0],
         rounds=", ".join(f"{each.confirmation.total} on {each.task}" for each in regimes),
         seconds=float(times["seconds"].sum()),

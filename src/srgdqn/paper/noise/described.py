@@ -138,8 +138,13 @@ def table_of(results: dict[tuple[str, int], Result]) -> Table:
             mean = bootstrap_interval(list(values.values()))
             row |= {name: mean.estimate, f"{name}_low": _known(mean.low), f"{name}_high": _known(mean.high)}
         rows.append({**row, "rounds": result.rounds.height, "diverged": result.rounds["diverged_at"].count()})
+    return shown(pl.DataFrame(rows, infer_schema_length=None))
+
+
+def shown(frame: pl.DataFrame) -> Table:
+    """The table of that."""
     note = "One α each, not tuned: described, and not tested. One update per 8 steps; 95 % intervals."
-    return Table(DESCRIBED, "Beside the four tasks", pl.DataFrame(rows, infer_schema_length=None), note)
+    return Table(DESCRIBED, "Beside the four tasks", frame, note)
 
 
 def _known(value: float) -> float | None:

@@ -26,7 +26,7 @@ from srgdqn.figures.charts import (
     Style,
 )
 from srgdqn.paper.claims.evidence import Evidence
-from srgdqn.paper.noise.results import CEILING, ERRORS, LEARNED, OVER_TRAINING, rows_of
+from srgdqn.paper.noise.results import ALONE, CEILING, DIFFERENCE_ALONE, ERRORS, LEARNED, OVER_TRAINING, rows_of
 from srgdqn.paper.noise.rules import CONTROLS, KIND, MARGIN, OUTCOMES, PACES
 from srgdqn.paper.report.contents import Section, Table
 
@@ -45,7 +45,7 @@ def headline(learners: Sequence[Mapping[str, Any]]) -> str:
     if not learners:
         return "No learner was compared with tuned Adam."
     estimators, controls = winners(learners)
-    known = _learned_on(learners)
+    known, others = _learned_on(learners), _by_the_rule_alone(learners)
     if not known:
         return f"Nothing was learned on {_listed(_in_order(row['task'] for row in learners))}: no comparison is told."
     shown = "beats" if _verdicts_on_estimators(learners) == {"fails"} else "was shown to beat"
@@ -54,15 +54,28 @@ def headline(learners: Sequence[Mapping[str, Any]]) -> str:
         found = f"Tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
     if controls:
         found += f" Plain Adam tuned further gains as well: {_told(controls)}."
+    if others:
+        found += (
+            f" By the rule that was fixed, {_told(others)} {'is' if len(others) == 1 else 'are'} above the Adam that "
+            "is best in the mean of both outcomes; but not above the one that is best by this outcome alone: "
+            f"{_told_alone(others)}."
+        )
     return found
 
 
 def winners(learners: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The rows of estimators and those of controls that are above tuned Adam."""
-    ahead = [row for row in learners if row["verdict"] == "holds"]
+    """The rows of estimators and those of controls that are above tuned Adam, also the one that is best by an outcome
+    alone.
+    """
+    ahead = [row for row in learners if row["verdict"] == "holds" and row[f"{DIFFERENCE_ALONE}_low"] > 0]
     return [row for row in ahead if row["learner"] not in _CONTROLS], [
         row for row in ahead if row["learner"] in _CONTROLS
     ]
+
+
+def _by_the_rule_alone(learners: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows that hold, but are not above the Adam that is best by that outcome alone."""
+    return [row for row in learners if row["verdict"] == "holds" and not row[f"{DIFFERENCE_ALONE}_low"] > 0]
 
 
 def _verdicts_on_estimators(learners: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -89,6 +102,15 @@ def _told(rows: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(
         f"{row['learner']} on {row['task']} ({row['outcome']}, {row['difference']:+.3g} "
         f"[{row['difference_low']:+.3g}, {row['difference_high']:+.3g}])"
+        for row in rows
+    )
+
+
+def _told_alone(rows: Sequence[Mapping[str, Any]]) -> str:
+    low, high = (f"{DIFFERENCE_ALONE}_{side}" for side in ("low", "high"))
+    return "; ".join(
+        f"B = {row[ALONE]:,} on {row['task']} ({row['learner']} {row[DIFFERENCE_ALONE]:+.3g} "
+        f"[{row[low]:+.3g}, {row[high]:+.3g}])"
         for row in rows
     )
 
@@ -163,7 +185,7 @@ def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, A
     chosen = {row["task"]: row["Adam's B"] for row in learners if row["task"] in _learned_on(learners)}
     if not chosen:
         return ""
-    sizes = ", ".join(f"{batch:,} on {task}" for task, batch in chosen.items())
+    sizes = ", ".join(f"{batch:,} on {task}{_apart(learners, task)}" for task, batch in chosen.items())
     said = f"Spend gradient queries on the batch size and tune α with it: Adam was best with B = {sizes}."
     estimators, controls = winners(learners)
     if controls:
@@ -175,6 +197,13 @@ def _do(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, A
     if _verdicts_on_estimators(learners) == {"fails"}:
         return f"{said} Do not spend them on variance reduction."
     return f"{said} Whether variance reduction gains anything beside that was not decided."
+
+
+def _apart(learners: Sequence[Mapping[str, Any]], task: str) -> str:
+    """Adam's batch sizes by single outcomes, where they are others, in brackets."""
+    mine = [row for row in learners if row["task"] == task and row[ALONE] != row["Adam's B"]]
+    told = _in_order(f"{row[ALONE]:,} by {row['outcome']} alone" for row in mine)
+    return f" ({_listed(told)})" if told else ""
 
 
 def _in_order(values: Any) -> list[Any]:

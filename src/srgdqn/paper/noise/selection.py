@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.paper.noise.arms import Arm, Candidate
-from srgdqn.paper.noise.rules import FINALISTS, OUTCOMES, REGIMES
+from srgdqn.paper.noise.rules import FINALISTS, OUTCOMES, REGIMES, Outcome
 
 Trials = Mapping[Candidate, float]
 """What candidates came to in a stage."""
@@ -93,11 +93,11 @@ def stage_rows(rounds: pl.DataFrame, stage: str) -> pl.DataFrame:
     return scored(rounds.filter(pl.col("stage") == stage))
 
 
-def trials_of(rounds: pl.DataFrame, arm: Arm) -> dict[Candidate, float]:
+def trials_of(rounds: pl.DataFrame, arm: Arm, outcomes: Sequence[Outcome] = OUTCOMES) -> dict[Candidate, float]:
     """What an arm's candidates came to in a stage whose rounds are scored: the mean of both outcomes, which are both
-    returns.
+    returns, or of those given.
     """
-    mine = of_arm(rounds, arm).with_columns(pl.mean_horizontal(OUTCOMES).alias("score"))
+    mine = of_arm(rounds, arm).with_columns(pl.mean_horizontal(outcomes).alias("score"))
     means = mine.group_by("variant", "alpha_step").agg(pl.col("score").mean()).sort("variant", "alpha_step")
     return {Candidate(int(variant), int(step)): float(score) for variant, step, score in means.iter_rows()}
 
