@@ -63,9 +63,9 @@ _TITLES = {
     ),
     LEARNED: (
         "Learners against the best tuned Adam, at 8 queries per step",
-        "Holm's procedure at 2.5 % over tasks, learners and outcomes, for each side apart. The best Adam is best in the "
-        "mean of both outcomes; the difference to the one that is best by this outcome alone decides "
-        "nothing. Equivalent: the batch size at which plain Adam, with one update per 8 steps, has this return, or its "
+        "Holm's procedure at 2.5 % over tasks, learners and outcomes, for each side apart. The best Adam is best in "
+        "the mean of both outcomes; the difference to the one that is best by this outcome alone decides nothing. "
+        "Equivalent: the batch size at which plain Adam, with one update per 8 steps, has this return, or its "
         "gradient this error.",
     ),
     ERRORS: (
