@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,9 +57,9 @@ def headline(learners: Sequence[Mapping[str, Any]]) -> str:
         found += f" Plain Adam tuned further gains as well: {_told(controls)}."
     if others:
         found += (
-            f" By the rule that was fixed, {_told(others)} {'is' if len(others) == 1 else 'are'} above the Adam that "
-            "is best in the mean of both outcomes; but not above the one that is best by this outcome alone: "
-            f"{_told_alone(others)}."
+            " The rule that was fixed compares with the Adam whose batch size is best by both outcomes together. Above "
+            "that one, but not above Adam with the batch size that is best by the same outcome alone: "
+            f"{'; '.join(map(_told_twice, others))}."
         )
     return found
 
@@ -100,19 +101,13 @@ def _listed(names: Sequence[str]) -> str:
 
 def _told(rows: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(
-        f"{row['learner']} on {row['task']} ({row['outcome']}, {row['difference']:+.3g} "
-        f"[{row['difference_low']:+.3g}, {row['difference_high']:+.3g}])"
-        for row in rows
+        f"{row['learner']} on {row['task']} ({row['outcome']}) {_with_interval(row, 'difference', '+')}" for row in rows
     )
 
 
-def _told_alone(rows: Sequence[Mapping[str, Any]]) -> str:
-    low, high = (f"{DIFFERENCE_ALONE}_{side}" for side in ("low", "high"))
-    return "; ".join(
-        f"B = {row[ALONE]:,} on {row['task']} ({row['learner']} {row[DIFFERENCE_ALONE]:+.3g} "
-        f"[{row[low]:+.3g}, {row[high]:+.3g}])"
-        for row in rows
-    )
+def _told_twice(row: Mapping[str, Any]) -> str:
+    """A learner beside both tuned Adams."""
+    return f"{_told([row])}, and {_with_interval(row, DIFFERENCE_ALONE, '+')} beside B = {row[ALONE]:,}"
 
 
 def advice(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
@@ -364,7 +359,27 @@ def section(evidence: Evidence) -> Section:
         paper_says="Nothing of this: it promises that variance-reduced gradients make learning better.",
         found="\n\n".join([*paragraphs, evidence.made().strip()]),
         charts=tuple(charts_of(tables)),
-        tables=tuple(_for_readers(table) for table in evidence.tables if table.name != OVER_TRAINING),
+        tables=tuple(
+            _for_readers(part)
+            for table in evidence.tables
+            if table.name != OVER_TRAINING
+            for part in (_split(table) if table.name == LEARNED else (table,))
+        ),
+    )
+
+
+_DECIDING = ["mean", "best Adam", "random", "difference", "difference_low", "difference_high", "verdict"]
+
+
+def _split(table: Table) -> tuple[Table, Table]:
+    """The table of learners as two: what decides, and what else is known of each."""
+    whose, rest = ["task", "outcome", "learner"], ["margin", "p⁺", "p⁻", "small"]
+    told = pl.when("small").then(pl.col("verdict") + ", small").otherwise("verdict").alias("verdict")
+    deciding = table.frame.with_columns(told).select(*whose, *_DECIDING).sort(*whose, maintain_order=True)
+    known = table.frame.select(*whose, pl.exclude(*whose, *_DECIDING, *rest), *rest)
+    return (
+        dataclasses.replace(table, frame=deciding),
+        Table(f"{table.name}-more", "The same learners: how they were set, and what else is known of them", known),
     )
 
 
@@ -379,8 +394,9 @@ def _for_readers(table: Table) -> Table:
     return Table(table.name, table.title, shown.with_columns(floats), table.note)
 
 
-def _with_interval(row: Mapping[str, Any], name: str) -> str | None:
+def _with_interval(row: Mapping[str, Any], name: str, sign: str = "") -> str | None:
     estimate, low, high = (row[f"{name}{side}"] for side in ("", "_low", "_high"))
     if estimate is None:
         return None
-    return f"{estimate:.3g}" if low is None or high is None else f"{estimate:.3g} [{low:.3g}, {high:.3g}]"
+    told = [f"{each:{sign}.3g}".replace("-", "−") for each in (estimate, low, high) if each is not None]
+    return f"{told[0]} [{told[1]}, {told[2]}]" if len(told) == 3 else told[0]
