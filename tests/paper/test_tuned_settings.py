@@ -14,7 +14,7 @@ from srgdqn.config.algorithms import ADAM_STEPS
 from srgdqn.config.presets import PRESETS
 from srgdqn.paper import tuned_settings
 from srgdqn.paper.arm_columns import arm_columns, share_text, spread_text
-from srgdqn.paper.cells import QUIET, Console
+from srgdqn.paper.cells import QUIET, Console, MeasurementCell
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
 from srgdqn.paper.claims.verdicts import MARGINS
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
@@ -27,6 +27,7 @@ from srgdqn.paper.tuned_settings import (
     below_own,
     beside_sentence,
     cell_name,
+    costs_of,
     defects_sentence,
     fresh_cells,
     group_of,
@@ -36,10 +37,13 @@ from srgdqn.paper.tuned_settings import (
     run,
     search_table,
     section,
+    still_sentences,
+    verdicts_table,
 )
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, Stage, Tuned
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
+from srgdqn.runs.measurement import Measured
 from srgdqn.runs.run import Run
 from synthetic_outcomes import TASKS, planted_run
 from tiny import TINY
@@ -188,16 +192,51 @@ def test_a_diverged_round_scores_the_same_tuned_or_not() -> None:
     assert found.seconds == pytest.approx(2.0 * len(runs))
 
 
-def test_where_inner_steps_hardly_move_it_is_told() -> None:
+def test_whom_srg_dqn_is_ahead_of_is_counted() -> None:
     arms = world(srg_dqn=3.0, dqn_adam=4.0)["CartPole"]
-    groups = {("CartPole", "mnih"): Group(arms, arms, {}, 0.0, 0.0)}
-    ours, other = Arm("CartPole", "srg-dqn", "mnih"), Arm("CartPole", "svr-dqn", "mnih")
-    said = beside_sentence(groups, {ours: -1, other: -9})  # half a decade
+    said = beside_sentence({("CartPole", "mnih"): Group(arms, arms, {}, 0.0, 0.0)})
     assert (
         said == "Of 1 pairs of task and readings SRG-DQN is ahead (95 %) of dqn-adam in 0 and dqn-adam-repeated in 1."
     )
-    said = beside_sentence(groups, {ours: -2, other: 0})
-    assert "a tenth of the paper's or less on CartPole (mnih): inner steps" in said
+
+
+def test_where_inner_steps_hardly_move_it_is_told() -> None:
+    ours, other = Arm("CartPole", "srg-dqn", "mnih"), Arm("CartPole", "svr-dqn", "mnih")
+    assert still_sentences({ours: -1, other: -9}) == []  # half a decade
+    [said] = still_sentences({ours: -4, other: 0})
+    assert "100 times smaller than the paper's on CartPole with mnih: there inner steps" in said
+    # As printed a single transition's gradient enters Adam, whatever η is.
+    assert still_sentences({ours._replace(readings="printed"): -4}) == []
+
+
+def test_the_margin_of_c4_is_no_part_of_the_difference_shown() -> None:
+    arms = world(srg_dqn=3.0)
+    rows = verdicts_table({"mnih": judged(arms, "mnih", 500)}).frame.to_dicts()
+    shown = {(row["claim"], row["contrast"]): row["difference [95 %]"] for row in rows}
+    c4, c5 = (shown[name, "SRG-DQN against srg-dqn-no-adam"] for name in ("C4 (reward)", "C5 (CartPole)"))
+    apart = arms["CartPole"]["srg-dqn"].values - arms["CartPole"]["srg-dqn-no-adam"].values
+    assert float(c4.split()[0]) == pytest.approx(apart.mean(), rel=0.01)
+    assert float(c5.split()[0]) == pytest.approx(apart.mean(), rel=0.01)
+
+
+def test_costs_at_equal_queries_by_hand() -> None:
+    arms = [Arm("Pendulum", name, "mnih") for name in ("srg-dqn", "dqn-sgd")]
+    chosen = {arms[0]: choice(Candidate(1, 0)), arms[1]: choice(PAPERS_OWN)}
+    runs = {
+        cell_name(arms[0], tuned=False): ("srg-dqn", [1.0, 2.0], {}),
+        cell_name(arms[0], tuned=True): ("srg-dqn", [5.0, 6.0], {0: 2_000}),
+        cell_name(arms[1], tuned=False): ("dqn-sgd", [0.0, 0.5], {}),
+    }
+    outcomes = {name: planted_run("Pendulum", who, each, diverged=lost) for name, (who, each, lost) in runs.items()}
+    rows = costs_of(outcomes, chosen, -4.0, {"srg-dqn": 1e-6, "dqn-sgd": 1e-6})
+    told = {(row["step sizes"], row["algorithm"]): row for row in rows}
+    assert set(told) == {(sizes, arm.algorithm) for sizes in ("the paper's", "tuned") for arm in arms}
+    # Algorithm 1 asks for N + 2M = 32 + 32 gradients, DQN with SGD for N.
+    assert {name: row["queries per batch"] for (_, name), row in told.items()} == {"srg-dqn": "64", "dqn-sgd": "32"}
+    assert told["the paper's", "srg-dqn"]["score at equal steps"] == "1.500"
+    assert told["tuned", "srg-dqn"]["score at equal steps"] == "1.000"  # (-4 + 6) / 2
+    assert told["tuned", "srg-dqn"]["diverged"].startswith("1 of 2")
+    assert told["tuned", "dqn-sgd"]["score at equal queries"] == "0.250"
 
 
 def test_columns_of_an_arm_by_hand() -> None:
@@ -269,6 +308,11 @@ def test_the_command_judges_what_was_chosen(tmp_path: Path, monkeypatch: pytest.
         assert folder == tmp_path / "tuned"
         made = {}
         for cell in cells:
+            if isinstance(cell, MeasurementCell):
+                assert cell.alone
+                times = [(name, turn, 1e-6 * (turn + 1)) for name in ARMS for turn in range(3)]
+                table = pl.DataFrame(times, ("name", "turn", "seconds_per_step"), orient="row")
+                return {cell.name: Measured({"times": table}, {})}
             asked.append(cell)
             tuned = cell.name.endswith("tuned")
             level = 3.0 if "-srg-dqn-corrected-tuned" in cell.name or "-srg-dqn-mnih-tuned" in cell.name else 1.0
@@ -286,7 +330,9 @@ def test_the_command_judges_what_was_chosen(tmp_path: Path, monkeypatch: pytest.
     found = " ".join(evidence.about["found"])
     assert "corrected: C2 (reward) holds" in found
     assert "1 of 72 arms are below their untuned selves (svr-dqn on Pendulum, mnih)" in found
-    scores_, search, contrasts, beside = evidence.tables
+    scores_, search, contrasts, beside, costs = evidence.tables
+    assert costs.frame.height == len(TASKS) * len(SETS) * len(ARMS) * 2
+    assert set(costs.frame["step sizes"]) == {"the paper's", "tuned"}
     assert scores_.frame.height == len(TASKS) * len(SETS) * (len(ARMS) + 2)
     rows = {(row["task"], row["readings"], row["algorithm"]): row for row in scores_.frame.to_dicts()}
     assert rows["Pendulum", "mnih", "svr-dqn"]["defect"] == "yes"
@@ -304,13 +350,14 @@ def test_the_command_judges_what_was_chosen(tmp_path: Path, monkeypatch: pytest.
     )
     assert contrasts.frame.height == len(SETS) * (3 * 3 + 3 * 2)
     path = write_evidence(evidence, tmp_path)
-    assert path.stat().st_size < 200_000
+    assert path.stat().st_size < 300_000
     read = find_evidence("tuned", tmp_path)
     assert read is not None
     shown = section(read)
     assert shown.found.startswith(found)
     assert "seed 10900; rounds: 20 on MountainCar" in shown.found
-    assert [table.name for table in shown.tables] == ["tuned-scores", "tuned-search", "tuned-verdicts", "tuned-beside"]
+    names = ("scores", "search", "verdicts", "beside", "costs")
+    assert [table.name for table in shown.tables] == [f"tuned-{name}" for name in names]
 
 
 def test_a_tiny_run_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ import polars as pl
 from srgdqn.config.algorithms import ADAM_STEPS
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.arm_columns import NOTE, of_finished
-from srgdqn.paper.cells import Console, MeasurementCell, run_cells
+from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.verdicts import (
     MARGINS,
@@ -55,11 +55,9 @@ from srgdqn.paper.claims.verdicts import (
 )
 from srgdqn.paper.claims.wording import differences
 from srgdqn.paper.equal_cost import COSTS, Cost, Round, curve_rows, rounds_of, scores_after, total_cost
-from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, interval_text
 from srgdqn.paper.halving import PAPERS_OWN, Choice
-from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Aside, Section, Table
-from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.scores import Scores
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuned_settings import (
@@ -69,14 +67,14 @@ from srgdqn.paper.tuned_settings import (
     fresh_cells,
     group_of,
     is_defect,
+    seconds_per_step,
     step_size_text,
+    times_cell,
     tuned_runs,
 )
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, tune
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
-from srgdqn.runs.measurement import Measured
-from srgdqn.session.prepare import with_kernel
 
 READINGS = "mnih"
 SEED = 43_001
@@ -84,7 +82,6 @@ ROUNDS: Mapping[str, int] = {"MountainCar": 1_000, "Pendulum": 400, "CartPole": 
 KIND = "adam-steps"
 FINE = dataclasses.replace(PROCEDURE, values_per_decade=4)
 """There is one step size to tune, and so room for a finer grid."""
-_TURNS = 6  # of the measurement of seconds per step
 
 SRG, SVRG, PLAIN, PLAIN_2 = ADAM_STEPS
 FULL, ONCE = "dqn-adam-repeated", "dqn-adam"
@@ -183,7 +180,7 @@ def run(
         mine = {arm: choice for arm, choice in tuned.choices.items() if arm.task == task}
         cells = fresh_cells(mine, procedure, rounds[task], seed)
         outcomes = run_cells(f"Adam steps, {task}", cells, place, console)
-        times = times_cell(task, procedure)
+        times = times_cell(task, READINGS, ARMS, procedure)
         measured = run_cells(f"seconds per step, {task}", [times], place, console)[times.name]
         groups[task] = group_of(outcomes, mine, ARMS)
         costs[task] = costs_of(outcomes, mine, groups[task].floor, seconds_per_step(measured))
@@ -224,22 +221,6 @@ class TaskCosts(NamedTuple):
     at_equal: Mapping[str, Mapping[Cost, float]]
     """The mean score after as much as plain gradients with b = 2 spend."""
     curves: Mapping[str, list[dict[str, float | None]]]
-
-
-def times_cell(task: str, procedure: Procedure) -> MeasurementCell:
-    """What a step of each arm costs: measured in turn, and alone on this machine."""
-    configurations = {
-        name: with_kernel(configured(PAPER_SCALE, task, name, READINGS, **procedure.shorter.get(task, {})))
-        for name in ARMS
-    }
-    plan = step_times.Plan(configurations, _TURNS)
-    return MeasurementCell(f"{task}-step-times", step_times.measure, plan, alone=True)
-
-
-def seconds_per_step(measured: Measured) -> dict[str, float]:
-    """The median over turns, by algorithm."""
-    medians = measured.tables["times"].group_by("name").agg(pl.col("seconds_per_step").median())
-    return {str(name): float(seconds) for name, seconds in medians.iter_rows()}
 
 
 def costs_of(

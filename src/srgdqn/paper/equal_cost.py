@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
+from srgdqn.learner.outer_iteration import queries_per_iteration
+from srgdqn.paper.arm_columns import share_text
 from srgdqn.paper.experiment import LAST_SHARE
 from srgdqn.results.curves import Curve
 from srgdqn.results.result import Result
@@ -77,6 +79,29 @@ def _score_after(each: Round, cost: Cost, spent: float) -> float:
     if not inside.any():  # a window or an episode takes longer: the last one that is over by then, or else the first
         inside = np.arange(len(at)) == max(0, int((at <= most).sum()) - 1)
     return float(each.values[inside].mean())
+
+
+def cost_rows(
+    runs: Mapping[str, Result], seconds_per_step: Mapping[str, float], ours: str, floor: float
+) -> list[dict[str, str]]:
+    """A row per arm: what it asks for per batch, what it scores after as many steps, gradient queries and seconds as
+    one of them spends in a whole round, and how many of its rounds diverged, which score the floor.
+    """
+    rounds = {name: rounds_of(run, seconds_per_step[name]) for name, run in runs.items()}
+    spent = {cost: total_cost(rounds[ours], cost) for cost in COSTS}
+    return [
+        {"algorithm": name, "queries per batch": f"{queries_per_iteration(runs[name].configuration):,}"}
+        | {f"score at equal {cost}": f"{scores_after(mine, cost, spent[cost], floor).mean():.3f}" for cost in COSTS}
+        | {"diverged": share_text(sum(each.diverged for each in mine), len(mine))}
+        for name, mine in rounds.items()
+    ]
+
+
+COSTS_NOTE = (
+    "The mean over the last fifth of what SRG-DQN spends in a whole round, on average over its rounds that finished "
+    "(none did: of the other's own); an algorithm that spends less in all has its own last fifth. Seconds: steps times "
+    "what a step costs, measured for all in turn on one core. Diverged: rounds, and the share's 95 % interval."
+)
 
 
 def curve_rows(rounds: list[Round]) -> list[dict[str, float | None]]:

@@ -17,7 +17,7 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.arm_columns import NOTE, ONLY_AT_THE_END, arm_columns
-from srgdqn.paper.cells import Console, RunCell, run_cells
+from srgdqn.paper.cells import Console, MeasurementCell, RunCell, run_cells
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.verdicts import (
     MARGINS,
@@ -33,8 +33,10 @@ from srgdqn.paper.claims.verdicts import (
     not_worse,
     seed_of,
 )
+from srgdqn.paper.equal_cost import COSTS_NOTE, cost_rows
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text, seconds_of
 from srgdqn.paper.halving import PAPERS_OWN, Choice, Grid
+from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import PAPER_SCALE, SETS
 from srgdqn.paper.scores import REFERENCE, Scores, floor_of, scored, values_of
@@ -42,6 +44,8 @@ from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, step_sizes, tune
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
+from srgdqn.runs.measurement import Measured
+from srgdqn.session.prepare import with_kernel
 
 ARMS = (*PAPER, "sgd-inner", "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
 SEED = 41_001
@@ -52,6 +56,7 @@ _OTHERS = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam")
 _PARTS = ("srg-dqn-no-adam", "sgd-inner-adam")
 _BESIDE = ("dqn-adam", "dqn-adam-repeated")
 _DEFECT_LEVEL = 0.99
+_TURNS = 6  # of the measurement of seconds per step
 
 
 def run(
@@ -66,11 +71,15 @@ def run(
     place = folder / "tuned"
     arms = [Arm(*each) for each in itertools.product(TASKS, ARMS, SETS)]
     tuned = tune(arms, place, console, procedure)
-    groups = {}
+    groups, costs = {}, list[dict[str, str]]()
     for task, readings in itertools.product(TASKS, SETS):  # one after the other, as their runs are large
         mine = {arm: each for arm, each in tuned.choices.items() if (arm.task, arm.readings) == (task, readings)}
         cells = fresh_cells(mine, procedure, rounds[task], seed)
-        groups[task, readings] = group_of(run_cells(f"tuned arms, {task}, {readings}", cells, place, console), mine)
+        outcomes = run_cells(f"tuned arms, {task}, {readings}", cells, place, console)
+        groups[task, readings] = group_of(outcomes, mine)
+        times = times_cell(task, readings, ARMS, procedure)
+        measured = run_cells(f"seconds per step, {task}, {readings}", [times], place, console)[times.name]
+        costs += costs_of(outcomes, mine, groups[task, readings].floor, seconds_per_step(measured))
     judgements = {each: judged({task: groups[task, each].tuned for task in TASKS}, each, resamples) for each in SETS}
     checks = {
         arm: below_own(groups[arm.task, arm.readings], arm.algorithm)
@@ -82,6 +91,7 @@ def run(
         search_table(tuned.choices, procedure),
         verdicts_table(judgements),
         beside_table(groups),
+        Table("tuned-costs", "At equal steps, gradient queries and seconds", pl.DataFrame(costs), COSTS_NOTE),
     ]
     evidence = evidence_of(
         "tuned",
@@ -93,7 +103,8 @@ def run(
     )
     found = [
         verdicts_sentence(judgements),
-        beside_sentence(groups, {arm: choice.candidate.eta for arm, choice in tuned.choices.items()}, procedure),
+        beside_sentence(groups),
+        *still_sentences({arm: choice.candidate.eta for arm, choice in tuned.choices.items()}, procedure),
         defects_sentence(checks),
         marks_sentence(tuned.choices),
     ]
@@ -158,6 +169,35 @@ def tuned_runs(outcomes: Outcomes, choices: Mapping[Arm, Choice]) -> dict[str, R
     return {
         arm.algorithm: outcomes[cell_name(arm, tuned=choice.candidate != PAPERS_OWN)] for arm, choice in choices.items()
     }
+
+
+def times_cell(task: str, readings: str, algorithms: Sequence[str], procedure: Procedure) -> MeasurementCell:
+    """What a step of each algorithm costs: measured in turn, and alone on this machine."""
+    options = procedure.shorter.get(task, {})
+    configurations = {
+        name: with_kernel(configured(PAPER_SCALE, task, name, readings, **options)) for name in algorithms
+    }
+    plan = step_times.Plan(configurations, _TURNS)
+    return MeasurementCell(f"{task}-{readings}-step-times", step_times.measure, plan, alone=True)
+
+
+def seconds_per_step(measured: Measured) -> dict[str, float]:
+    """The median over turns, by algorithm."""
+    medians = measured.tables["times"].group_by("name").agg(pl.col("seconds_per_step").median())
+    return {str(name): float(seconds) for name, seconds in medians.iter_rows()}
+
+
+def costs_of(
+    outcomes: Outcomes, choices: Mapping[Arm, Choice], floor: float, seconds: Mapping[str, float]
+) -> list[dict[str, str]]:
+    """What the arms of a task and set of readings score at equal cost, with the paper's own step sizes and tuned."""
+    first = next(iter(choices))
+    own = {arm.algorithm: outcomes[cell_name(arm, tuned=False)] for arm in choices}
+    return [
+        {"task": first.task, "readings": first.readings, "step sizes": sizes, **row}
+        for sizes, runs in (("the paper's", own), ("tuned", tuned_runs(outcomes, choices)))
+        for row in cost_rows(runs, seconds, _OURS, floor)
+    ]
 
 
 # Judging
@@ -290,9 +330,9 @@ def verdicts_table(judgements: Mapping[str, Sequence[Judgement]]) -> Table:
             "readings": readings,
             "verdict": ", ".join((judgement.verdict, *judgement.marks)),
             "contrast": contrast.label,
-            "difference [95 %]": contrast.void or contrast.unit.text(contrast.interval),
-            "p⁺": f"{contrast.p_holds:.2g}",
-            "p⁻": f"{contrast.p_fails:.2g}",
+            "difference [95 %]": contrast.void or contrast.unit.text(_without_margin(judgement, contrast.interval)),
+            "p⁺": p_text(contrast.p_holds),
+            "p⁻": p_text(contrast.p_fails),
         }
         for readings, mine in judgements.items()
         for judgement in mine
@@ -301,9 +341,24 @@ def verdicts_table(judgements: Mapping[str, Sequence[Judgement]]) -> Table:
     note = (
         "Final scores only; speed and steadiness are not judged here. p⁺ speaks for a difference above 0, p⁻ for one "
         "below what would matter; Holm's procedure at 2.5 % over the six verdicts of a set of readings, for each side "
-        "apart. On CartPole the margin is added: SRG-DQN must not be worse by it."
+        "apart. For C4 both are of the difference plus the margin: SRG-DQN must not be worse by it."
     )
     return Table("tuned-verdicts", "SRG-DQN against other arms, all tuned", pl.DataFrame(rows), note)
+
+
+def _without_margin(judgement: Judgement, interval: Interval) -> Interval:
+    """The difference itself, where a margin was added to it."""
+    added = MARGINS["CartPole"] if judgement.name.startswith("C4") else 0.0
+    return Interval(*(each - added for each in interval))
+
+
+def p_text(value: float) -> str:
+    """A p-value for a reader.
+
+    >>> p_text(0.0312), p_text(1e-05), p_text(1.0)
+    ('0.031', '< 0.0001', '1')
+    """
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 def beside_table(groups: Mapping[tuple[str, str], Group]) -> Table:
@@ -326,27 +381,35 @@ def _beside(group: Group) -> dict[str, Interval]:
     return {other: paired_bootstrap_difference(ours, group.tuned[other].values) for other in _BESIDE}
 
 
-def beside_sentence(
-    groups: Mapping[tuple[str, str], Group], etas: Mapping[Arm, int], procedure: Procedure = PROCEDURE
-) -> str:
-    """Against whom SRG-DQN is ahead, and where its inner steps hardly move; `etas` are exponents on the grid."""
+def beside_sentence(groups: Mapping[tuple[str, str], Group]) -> str:
+    """How often SRG-DQN is ahead of Adam's steps along whole batches."""
     ahead = dict.fromkeys(_BESIDE, 0)
     for group in groups.values():
         for other, difference in _beside(group).items():
             ahead[other] += difference.low > 0
     told = " and ".join(f"{other} in {count}" for other, count in ahead.items())
-    first = f"Of {len(groups)} pairs of task and readings SRG-DQN is ahead (95 %) of {told}."
-    still = [
-        f"{arm.task} ({arm.readings})"
+    return f"Of {len(groups)} pairs of task and readings SRG-DQN is ahead (95 %) of {told}."
+
+
+def still_sentences(etas: Mapping[Arm, int], procedure: Procedure = PROCEDURE) -> list[str]:
+    """Where tuned SRG-DQN's inner steps hardly move, though Δ_M enters Adam; `etas` are exponents on the grid."""
+    still = {
+        f"{arm.task} with {arm.readings}": 10 ** (-eta / procedure.values_per_decade)
         for arm, eta in etas.items()
-        if arm.algorithm == _OURS and eta <= -procedure.values_per_decade
-    ]
+        if arm.algorithm == _OURS and eta <= -procedure.values_per_decade and _delta_enters_adam(arm)
+    }
     if not still:
-        return first
-    return (
-        f"{first} Its η came out at a tenth of the paper's or less on {', '.join(still)}: inner steps then hardly "
-        "move, Δ_M is nearly the batch's gradient, and what remains is close to dqn-adam."
-    )
+        return []
+    told = ", ".join(f"{factor:.0f} times smaller than the paper's on {where}" for where, factor in still.items())
+    return [
+        f"SRG-DQN's η came out {told}: there inner steps hardly move, Δ_M is nearly the batch's gradient, and what "
+        "remains is close to dqn-adam. There a gain over sgd-inner-adam, whose Adam process takes the gradient of a "
+        "single transition, is largely that of a batch over one transition."
+    ]
+
+
+def _delta_enters_adam(arm: Arm) -> bool:
+    return configured(PAPER_SCALE, *arm).optimiser.adam_input == "delta"
 
 
 def verdicts_sentence(judgements: Mapping[str, Sequence[Judgement]]) -> str:

@@ -9,10 +9,9 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
-from srgdqn.learner.outer_iteration import queries_per_iteration
 from srgdqn.paper.arm_columns import WORST, share_text
 from srgdqn.paper.cells import StudyCell
-from srgdqn.paper.equal_cost import COSTS, rounds_of, scores_after, total_cost
+from srgdqn.paper.equal_cost import COSTS_NOTE, cost_rows
 from srgdqn.paper.experiment import Experiment, Outcomes, interval_text, mean_text
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -112,31 +111,11 @@ def cost_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequence
         for each in readings:
             runs = figure_2.task_runs(outcomes, task, each)
             floor = floor_of({name: values_of(run, "final").means for name, run in runs.items()})
-            rounds = {
-                name: rounds_of(runs[name], seconds_per_step(outcomes, each, task, name))
-                for name in algorithms
-                if name in runs
-            }
-            ours = {cost: total_cost(rounds[CHAMPION], cost) for cost in COSTS}
-            rows += [
-                {
-                    "task": task,
-                    "readings": each,
-                    "algorithm": name,
-                    "queries per batch": str(queries_per_iteration(runs[name].configuration)),
-                }
-                | {
-                    f"score at equal {cost}": f"{scores_after(mine, cost, ours[cost], floor).mean():.3f}"
-                    for cost in COSTS
-                }
-                for name, mine in rounds.items()
-            ]
-    note = (
-        "The mean over the last fifth of what SRG-DQN spends in a whole round, on average over its rounds that "
-        "finished (none did: of the other's own); an algorithm that spends less in all has its own last fifth. "
-        f"Seconds: steps times what a step costs, measured for all in turn on one core. {WORST}"
-    )
-    return Table("controls-costs", "At equal steps, gradient queries and seconds", pl.DataFrame(rows), note)
+            costs = {name: seconds_per_step(outcomes, each, task, name) for name in algorithms if name in runs}
+            mine = cost_rows({name: runs[name] for name in costs}, costs, CHAMPION, floor)
+            rows += [{"task": task, "readings": each, **row} for row in mine]
+    title = "At equal steps, gradient queries and seconds"
+    return Table("controls-costs", title, pl.DataFrame(rows), f"{COSTS_NOTE} {WORST}")
 
 
 def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
