@@ -84,13 +84,17 @@ def _score_after(each: Round, cost: Cost, spent: float) -> float:
 def cost_rows(
     runs: Mapping[str, Result], seconds_per_step: Mapping[str, float], ours: str, floor: float
 ) -> list[dict[str, str]]:
-    """A row per arm: what it asks for per batch, what it scores after as many steps, gradient queries and seconds as
+    """A row per arm: what it asks for per batch, what a step costs, what it scores after as many steps, gradient queries and seconds as
     one of them spends in a whole round, and how many of its rounds diverged, which score the floor.
     """
     rounds = {name: rounds_of(run, seconds_per_step[name]) for name, run in runs.items()}
     spent = {cost: total_cost(rounds[ours], cost) for cost in COSTS}
     return [
-        {"algorithm": name, "queries per batch": f"{queries_per_iteration(runs[name].configuration):,}"}
+        {
+            "algorithm": name,
+            "queries per batch": f"{queries_per_iteration(runs[name].configuration):,}",
+            "µs per step": f"{1e6 * seconds_per_step[name]:.2f}",
+        }
         | {f"score at equal {cost}": f"{scores_after(mine, cost, spent[cost], floor).mean():.3f}" for cost in COSTS}
         | {"diverged": share_text(sum(each.diverged for each in mine), len(mine))}
         for name, mine in rounds.items()
