@@ -84,8 +84,9 @@ def _score_after(each: Round, cost: Cost, spent: float) -> float:
 def cost_rows(
     runs: Mapping[str, Result], seconds_per_step: Mapping[str, float], ours: str, floor: float
 ) -> list[dict[str, str]]:
-    """A row per arm: what it asks for per batch, what a step costs, what it scores after as many steps, gradient queries and seconds as
-    one of them spends in a whole round, and how many of its rounds diverged, which score the floor.
+    """A row per arm: what it asks for per batch, what a step costs, what it scores after as many steps, gradient
+    queries and seconds as one of them spends in a whole round, and how many of its rounds diverged, which score the
+    floor.
     """
     rounds = {name: rounds_of(run, seconds_per_step[name]) for name, run in runs.items()}
     spent = {cost: total_cost(rounds[ours], cost) for cost in COSTS}
