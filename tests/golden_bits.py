@@ -177,6 +177,9 @@ _YOUNGER: dict[str, Any] = {
     "bootstrap": "max",
     "own": (),
     "direction_errors": False,
+    "uniform_start": False,
+    "weight_decay": None,
+    "target_update_interval": None,
 }
 
 

@@ -398,7 +398,10 @@ def in_brief(evidence: Evidence) -> Aside:
     gains = [_gain(told, task) for task, verdict in verdicts.items() if verdict == "holds"]
     if gains:
         found.append(f"{'; '.join(gains)}.".replace("on ", "On ", 1))
-    return Aside("And if Adam makes every inner step?", (*found, *_full_batch(told, list(verdicts))), KIND)
+    beside = "; ".join([*_full_batch(told, list(verdicts)), *_single(told, list(verdicts))])
+    if beside:
+        found.append(f"{beside[0].upper()}{beside[1:]}.")
+    return Aside("And if Adam makes every inner step?", tuple(found), KIND)
 
 
 def _gain(told: _Told, task: str) -> str:
@@ -481,7 +484,7 @@ def _full_batch(told: _Told, tasks: Sequence[str]) -> list[str]:
     if not full:
         return []
     times = f"{queries[FULL] / queries[PLAIN_2]:.0f} times the queries"
-    return [f"Full-batch steps, at {times}, score more than both on {' and '.join(full)}."]
+    return [f"full-batch steps, at {times}, score more than both on {' and '.join(full)}"]
 
 
 def _single(told: _Told, tasks: Sequence[str]) -> list[str]:
@@ -490,7 +493,10 @@ def _single(told: _Told, tasks: Sequence[str]) -> list[str]:
     if not once:
         return []
     beside = " and ".join(f"{task} ({told.score(task, ONCE):.3g} against {told.score(task, SRG):.3g})" for task in once)
-    return [f"A single Adam step per batch, tuned, beats SRG on {beside}."]
+    queries = float(told.scores[tasks[0], ONCE]["queries per batch"]) / float(
+        told.scores[tasks[0], SRG]["queries per batch"]
+    )
+    return [f"a single Adam step per batch, tuned and at {queries:.0%} of SRG's queries, beats SRG on {beside}"]
 
 
 def chart_of(curves: pl.DataFrame, yardsticks: Mapping[tuple[str, str], float]) -> Chart:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import polars as pl
 import scipy.stats
 
+from srgdqn.paper.report.first_screen import percent
 from srgdqn.paper.scores import Scores
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
@@ -62,11 +63,13 @@ def of_finished(frame: pl.DataFrame) -> pl.DataFrame:
 def share_text(count: int, total: int) -> str:
     """A count and Wilson's 95 % interval of its share.
 
-    >>> share_text(5, 100)
-    '5 of 100 [2 %, 11 %]'
+    >>> share_text(5, 100), share_text(2, 3_000)
+    ('5 of 100 [2 %, 11 %]', '2 of 3000 [< 0.1 %, 0.2 %]')
     """
     interval = scipy.stats.binomtest(count, total).proportion_ci(method="wilson")
-    return f"{count} of {total} [{100 * interval.low:.0f} %, {100 * interval.high:.0f} %]"
+    # Exactly 0 and 1 are not always what rounding leaves of them.
+    low, high = (0.0 if count == 0 else interval.low), (1.0 if count == total else interval.high)
+    return f"{count} of {total} [{percent(low)}, {percent(high)}]"
 
 
 def spread_text(scores: Scores, digits: str = ".3f") -> str:

@@ -140,7 +140,7 @@ def first_screen(evidence: Evidence, asides: tuple[Aside, ...] = ()) -> FirstScr
         forest(contrasts, scores),
         forest_table=forest_table(contrasts, scores),
         readings=SET_MEANINGS,
-        counts_note=counts_note(made),
+        counts_note=f"{counts_note(made)} {periods_note(evidence)}".strip(),
         more_tables=tuple(more),
         asides=asides,
     )
@@ -193,6 +193,21 @@ def counts_note(made: Sequence[ClaimCard]) -> str:
     if any(counts.values()):
         found = listed([f"{count} ({each})" for each, count in counts.items() if count])
         told.append(f"Behind {found} of the verdicts no algorithm compared is clearly above the random policy.")
+    return " ".join(told)
+
+
+def periods_note(evidence: Evidence) -> str:
+    """How many claims that hold with a set do not with the other period of its target network."""
+    told = []
+    for each, other in BESIDE.items():
+        verdicts = {judgement.name: judgement.verdict for judgement in evidence.judgements.get(other, ())}
+        ours = [judgement for judgement in evidence.judgements[each] if judgement.verdict == "holds"]
+        changed = [judgement.name for judgement in ours if verdicts.get(judgement.name, "holds") != "holds"]
+        if changed:
+            told.append(
+                f"With a target period of 20 instead of 100, {listed(changed)} of those that hold with {each} "
+                f"{'do' if len(changed) > 1 else 'does'} not."
+            )
     return " ".join(told)
 
 
@@ -683,8 +698,29 @@ def confirmed_section(evidence: Evidence) -> Section:
         title="The confirmatory run: every contrast",
         paper_says="The paper reports no intervals and no tests.",
         found=evidence.made().strip(),
-        tables=(every, *map(_for_readers, evidence.tables)),
+        tables=(every, *(_for_readers(_without_void(table, evidence)) for table in evidence.tables)),
     )
+
+
+def _without_void(table: Table, evidence: Evidence) -> Table:
+    """The table of contrasts, or of interactions, without the differences of arms most of whose rounds diverged."""
+    arms = {"confirmation-contrasts": (), "confirmation-interaction": (NO_ADAM, SAME_UPDATES, "sgd-inner")}
+    if table.name not in arms:
+        return table
+    shares, frame = _by_place(_frame(evidence, "scores"), "share diverged"), table.frame
+    void = [
+        min(shares[row["readings"], row["task"], arm] for arm in (OURS, *arms[table.name], *_other(row)))
+        > _MOST_DIVERGED
+        for row in frame.iter_rows(named=True)
+    ]
+    blank = pl.when(pl.lit(pl.Series(void))).then(None)
+    columns = [name for name in ("estimate", "low", "high") if name in frame.columns]
+    note = f"{table.note} A dash: more than half of the rounds of all these arms diverged." if any(void) else table.note
+    return dataclasses.replace(table, frame=frame.with_columns(blank.otherwise(pl.col(columns)).name.keep()), note=note)
+
+
+def _other(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (row["against"],) if "against" in row else ()
 
 
 def _p_text(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import math
 import re
@@ -14,7 +15,7 @@ import polars as pl
 from srgdqn.paper.report.contents import MARKS, ClaimCard, FirstScreen, Report, Section, Verdict, readings_of
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_LONGEST = 40  # rows of a table that are shown; the whole of it is in its file
+_LONGEST = 30  # rows of a table that is not folded
 
 
 def report_markdown(report: Report) -> str:
@@ -38,7 +39,7 @@ def report_markdown(report: Report) -> str:
 
 def first_markdown(report: Report) -> str:
     """The first screen in short: three sentences, a small table over all sets of readings, one picture, and what other
-    studies answer in a sentence each. Without a first screen, the table of verdicts.
+    studies answer. Without a first screen, the table of verdicts.
     """
     first = report.first
     if first is None:
@@ -48,7 +49,7 @@ def first_markdown(report: Report) -> str:
         " ".join([f"**{first.question}**", *first.answer]),
         *_scores(first, without=["untrained agent"]),
         _forest(first),
-        *(f"**{aside.question}** {aside.answer[0]}" for aside in first.asides),
+        *_asides(first),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -58,7 +59,7 @@ def _whole_first(first: FirstScreen) -> list[str]:
     return [
         *_claimed(first),
         " ".join([f"**{first.question}**", *first.answer]),
-        *(" ".join([f"**{aside.question}**", *aside.answer]) for aside in first.asides),
+        *_asides(first),
         *_scores(first),
         _forest(first),
     ]
@@ -90,6 +91,11 @@ def _scores(first: FirstScreen, without: Sequence[str] = ()) -> list[str]:
     rows = pl.concat(frames, how="diagonal").sort("place", maintain_order=True).drop("place")
     # The first table's note also says who diverges with the other sets, which are shown here.
     return [as_markdown(rows.drop(without, strict=False)).strip(), tables[-1].note]
+
+
+def _asides(first: FirstScreen) -> list[str]:
+    """What other studies answer."""
+    return [" ".join([f"**{aside.question}**", *aside.answer]) for aside in first.asides]
 
 
 def _forest(first: FirstScreen) -> str:
@@ -165,8 +171,12 @@ def _section(section: Section) -> str:
         parts.append(f"![{chart.title}](figures/{chart.name}.png)")
         parts.append(f"*{chart.title}.* {chart.caption} [Data](tables/{chart.name}.csv).")
     for table in section.tables:
-        cut = f"The first {_LONGEST} of {table.frame.height} rows." if table.frame.height > _LONGEST else ""
-        parts += [f"**{table.title}**", as_markdown(table.frame.head(_LONGEST)).strip(), cut, table.note]
+        rows = as_markdown(table.frame).strip()
+        if table.frame.height > _LONGEST:
+            summary = f"<summary>{html.escape(table.title)} ({table.frame.height} rows)</summary>"
+            parts += ["<details>", summary, rows, "</details>", table.note]
+        else:
+            parts += [f"**{table.title}**", rows, table.note]
     parts.append(time_text(section))
     return "\n\n".join(part for part in parts if part)
 

@@ -40,7 +40,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         "Average reward with all controls",
         "As Figure 2, with every control. Each algorithm can be switched on and off, and shown against gradient "
         f"queries (by their formula) and a round's share of the wall clock. {figure_2.ALL_ROUNDS} Against costs a "
-        "curve ends where no round is left. Grey: the random policy, and the untrained agent. "
+        "curve ends where no round is left. Some controls have dashes of their own, which shorten where fewer than "
+        "four fifths of their rounds are left. Grey: the random policy, and the untrained agent. "
         f"{figure_2.left_text(outcomes, present[0], names)}",
         figure_2.merged([figure_2.panels(outcomes, each, names, band="none") for each in present]),
     )

@@ -15,7 +15,7 @@ from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.arm_columns import share_text
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.claims.cases import Reaching
-from srgdqn.paper.experiment import Experiment, Outcomes, configured
+from srgdqn.paper.experiment import YARDSTICKS, Experiment, Outcomes, configured
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -111,6 +111,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         for each in readings:
             costs = {name: seconds_per_step(outcomes, each, task, name) for name in PAPER}
             runs = {name: outcomes[cell_name(task, each, name)] for name in PAPER}
+            # What does not learn acts in the program of DQN with SGD.
+            still = {name: outcomes[cell_name(task, each, name)] for name in YARDSTICKS}
+            standing = reaching_of(still, dict.fromkeys(still, costs["dqn-sgd"]), thresholds[each][task])
+            series += [_shares_there(found, name, each) for name, found in standing.items()]
             for name, found in reaching_of(runs, costs, thresholds[each][task]).items():
                 series.append(_shares_there(found, name, each))
                 rows.append(
@@ -140,7 +144,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "training-time",
                 "Single-core time until a threshold",
                 "Share of rounds that are at the threshold for good; one that diverges never is. Compiling is "
-                "excluded; all run in the same number of lanes.",
+                "excluded; all run in the same number of lanes. Grey: the random policy and the untrained agent, a "
+                "step of which is taken to cost what one of DQN with SGD does.",
                 tuple(panels),
             ),
         ),
