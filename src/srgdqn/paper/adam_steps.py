@@ -58,6 +58,7 @@ from srgdqn.paper.equal_cost import COSTS, Cost, Round, curve_rows, rounds_of, s
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, interval_text
 from srgdqn.paper.halving import PAPERS_OWN, Choice
 from srgdqn.paper.report.contents import Aside, Section, Table
+from srgdqn.paper.report.first_screen import percent
 from srgdqn.paper.scores import Scores
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuned_settings import (
@@ -398,10 +399,7 @@ def in_brief(evidence: Evidence) -> Aside:
     gains = [_gain(told, task) for task, verdict in verdicts.items() if verdict == "holds"]
     if gains:
         found.append(f"{'; '.join(gains)}.".replace("on ", "On ", 1))
-    beside = "; ".join([*_full_batch(told, list(verdicts)), *_single(told, list(verdicts))])
-    if beside:
-        found.append(f"{beside[0].upper()}{beside[1:]}.")
-    return Aside("And if Adam makes every inner step?", tuple(found), KIND)
+    return Aside("And if Adam makes every inner step?", (*found, *_stronger(told, list(verdicts))), KIND)
 
 
 def _gain(told: _Told, task: str) -> str:
@@ -477,6 +475,12 @@ def _success(told: _Told, task: str) -> str:
     return f"; but fewer greedy episodes succeed, {shares} against {theirs} %{paid}"
 
 
+def _stronger(told: _Told, tasks: Sequence[str]) -> list[str]:
+    """Which other ways to use Adam score more, in a sentence."""
+    beside = "; ".join([*_full_batch(told, tasks), *_single(told, tasks)])
+    return [f"{beside[0].upper()}{beside[1:]}."] if beside else []
+
+
 def _full_batch(told: _Told, tasks: Sequence[str]) -> list[str]:
     """Where full-batch steps score more than SRG and SVRG, at how many times the queries."""
     queries = {name: float(told.scores[tasks[0], name]["queries per batch"]) for name in (FULL, PLAIN_2)}
@@ -493,10 +497,9 @@ def _single(told: _Told, tasks: Sequence[str]) -> list[str]:
     if not once:
         return []
     beside = " and ".join(f"{task} ({told.score(task, ONCE):.3g} against {told.score(task, SRG):.3g})" for task in once)
-    queries = float(told.scores[tasks[0], ONCE]["queries per batch"]) / float(
-        told.scores[tasks[0], SRG]["queries per batch"]
-    )
-    return [f"a single Adam step per batch, tuned and at {queries:.0%} of SRG's queries, beats SRG on {beside}"]
+    once_per_batch, ours = (float(told.scores[tasks[0], name]["queries per batch"]) for name in (ONCE, SRG))
+    share = percent(once_per_batch / ours)
+    return [f"a single Adam step per batch, tuned and at {share} of SRG's queries, beats SRG on {beside}"]
 
 
 def chart_of(curves: pl.DataFrame, yardsticks: Mapping[tuple[str, str], float]) -> Chart:
@@ -543,8 +546,7 @@ def section(evidence: Evidence) -> Section:
         " ".join(_effects(told, task) for task in verdicts),
         " ".join(
             [
-                *_full_batch(told, list(verdicts)),
-                *_single(told, list(verdicts)),
+                *_stronger(told, list(verdicts)),
                 *evidence.about.get("found", ())[len(verdicts) :],
             ]
         ),

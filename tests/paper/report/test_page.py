@@ -196,7 +196,7 @@ def test_no_float_is_shown_raw() -> None:
     frame = pl.DataFrame({"name": ["a"], "value": [0.1 + 0.2], "small": [-1.23456e-8]})
     section = Section("s", "S", "", "", tables=(Table("one", "Title", frame),))
     text = source(replace(synthetic_report(), first=None, sections=(section,)))
-    assert '<td class="number">0.3</td><td class="number">-1.23 × 10⁻⁸</td>' in text
+    assert '<td class="number">0.3</td><td class="number">−1.23 × 10⁻⁸</td>' in text
 
 
 def test_links_lead_somewhere_and_names_are_used_once() -> None:

@@ -258,14 +258,19 @@ def text_of(value: Any) -> str:
     """A value as a reader wants it: numbers with four digits, a dash for a missing one.
 
     >>> [text_of(value) for value in (0.1 + 0.2, 3.0, 12345.678, -2.5e-07, 0.0)]
-    ['0.3', '3', '12,346', '-2.5 × 10⁻⁷', '0']
+    ['0.3', '3', '12,346', '−2.5 × 10⁻⁷', '0']
     >>> text_of(20_001), text_of(None), text_of(float("nan")), text_of(float("-inf")), text_of(1e110)
-    ('20001', '–', '–', '-∞', '1 × 10¹¹⁰')
-    >>> text_of("31% of 100")
-    '31 % of 100'
+    ('20001', '–', '–', '−∞', '1 × 10¹¹⁰')
+    >>> text_of("31% of 100, -0.5 [-1, +0.2] by dqn-2")
+    '31 % of 100, −0.5 [−1, +0.2] by dqn-2'
     """
-    if value is None or not isinstance(value, float):
-        return "–" if value is None else re.sub(r"(?<=\d)%", " %", str(value))
+    if value is None:
+        return "–"
+    text = _number(value) if isinstance(value, float) else re.sub(r"(?<=\d)%", " %", str(value))
+    return re.sub(r"(?<![\w.\-])-(?=[\d.∞])", "−", text)
+
+
+def _number(value: float) -> str:
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
     size = abs(value)
