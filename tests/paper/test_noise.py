@@ -244,8 +244,8 @@ def test_the_section_has_figures_tables_and_one_paragraph(small: Path) -> None:
 # What the page says
 
 
-def row(task: str, batch: int, verdict: str, pace: str = "updates") -> dict[str, Any]:
-    return {"task": task, "pace": pace, "outcome": "area", "B": batch, "noise": verdict}
+def row(task: str, batch: int, verdict: str, pace: str = "updates", edge: str = "") -> dict[str, Any]:
+    return {"task": task, "pace": pace, "outcome": "area", "B": batch, "noise": verdict, "at an edge": edge}
 
 
 def learned(task: str, name: str, verdict: str, batch: int = 32, alone: float = 12.0) -> dict[str, Any]:
@@ -289,14 +289,18 @@ def test_what_is_left_to_win_is_told_only_where_it_is_known(batch: int, expected
 
 def test_a_winner_is_named_with_its_gain() -> None:
     said = advice(CEILINGS, [learned("CartPole", "storm", "holds"), learned("CartPole", "srg", "fails")])
-    assert said.startswith("Tuned Adam is beaten at equal gradient queries by storm on CartPole (area) +12 [+3, +21].")
+    assert said.startswith(
+        "By the rule fixed beforehand, tuned Adam is beaten at equal gradient queries by storm on CartPole (area) +12 "
+        "[+3, +21]."
+    )
     assert said.endswith("Where that is done, storm may be tried.")
 
 
 def test_who_is_behind_the_adam_of_that_outcome_alone_has_not_won() -> None:
     said = advice(CEILINGS, [learned("CartPole", "storm", "holds", alone=-9.5), learned("CartPole", "srg", "fails")])
-    assert said.startswith("No estimator was shown to beat tuned Adam at equal gradient queries on CartPole.")
-    assert "storm on CartPole (area) +12 [+3, +21], and −9.5 [−18.5, −0.5] beside B = 8." in said
+    assert said.startswith("By the rule fixed beforehand, tuned Adam is beaten at equal gradient queries by storm on ")
+    assert "Seen afterwards, and deciding nothing" in said
+    assert "it is not behind storm on CartPole (area, −9.5 [−18.5, −0.5] beside B = 8)." in said
     assert "Adam was best with B = 32 on CartPole (8 by area alone)." in said
     assert said.endswith("Whether variance reduction gains anything beside that was not decided.")
 
@@ -318,6 +322,13 @@ def test_tasks_where_nothing_is_learned_and_none_at_all() -> None:
     some = headline([learned("CartPole", "storm", "fails"), learned("Acrobot", "storm", "moot")])
     assert some == "No estimator beats tuned Adam at equal gradient queries on CartPole."
     assert headline([]) == "No learner was compared with tuned Adam."
+
+
+def test_batch_sizes_whose_step_size_lies_at_an_edge_are_told() -> None:
+    edges = [row("CartPole", 512, "", edge="low"), row("CartPole", 8, "limits", "queries", "high")]
+    said = advice([*CEILINGS, *edges], [learned("CartPole", "storm", "fails")])
+    assert "There α lies at an edge of its grid for B = 512 on CartPole, which might do better with another." in said
+    assert "at an edge" not in advice(CEILINGS, [learned("CartPole", "storm", "fails")])
 
 
 def test_by_either_outcome_noise_limits_and_only_by_both_it_does_not() -> None:

@@ -42,24 +42,28 @@ _COLORS = (BLUE, GREEN, PURPLE, ORANGE, RED, SKY, OLIVE, BROWN, BLACK, GREY)
 
 
 def headline(learners: Sequence[Mapping[str, Any]]) -> str:
-    """Whether an estimator beats tuned Adam, and where; and whether a control does, which is plain Adam itself."""
+    """Whether an estimator beats tuned Adam by the rule that was fixed, and where; whether a control does, which is
+    plain Adam itself; and whom the Adam that is best by an outcome alone is not behind, which decides nothing.
+    """
     if not learners:
         return "No learner was compared with tuned Adam."
-    estimators, controls = winners(learners)
-    known, others = _learned_on(learners), _by_the_rule_alone(learners)
+    known = _learned_on(learners)
     if not known:
         return f"Nothing was learned on {_listed(_in_order(row['task'] for row in learners))}: no comparison is told."
+    holding = [row for row in learners if row["verdict"] == "holds"]
+    estimators, controls = _apart_from_controls(holding)
     shown = "beats" if _verdicts_on_estimators(learners) == {"fails"} else "was shown to beat"
     found = f"No estimator {shown} tuned Adam at equal gradient queries on {_listed(known)}."
     if estimators:
-        found = f"Tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
+        found = f"By the rule fixed beforehand, tuned Adam is beaten at equal gradient queries by {_told(estimators)}."
     if controls:
         found += f" Plain Adam tuned further gains as well: {_told(controls)}."
-    if others:
+    doubtful = [row for row in holding if not _is_above_both(row)]
+    if doubtful:
         found += (
-            " The rule that was fixed compares with the Adam whose batch size is best by both outcomes together. Above "
-            "that one, but not above Adam with the batch size that is best by the same outcome alone: "
-            f"{'; '.join(map(_told_twice, others))}."
+            " Seen afterwards, and deciding nothing: that Adam has the batch size that is best by both outcomes "
+            "together, and with the one that is best by the same outcome alone it is not behind "
+            f"{'; '.join(map(_told_alone, doubtful))}."
         )
     return found
 
@@ -68,15 +72,19 @@ def winners(learners: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, An
     """The rows of estimators and those of controls that are above tuned Adam, also the one that is best by an outcome
     alone.
     """
-    ahead = [row for row in learners if row["verdict"] == "holds" and row[f"{DIFFERENCE_ALONE}_low"] > 0]
-    return [row for row in ahead if row["learner"] not in _CONTROLS], [
-        row for row in ahead if row["learner"] in _CONTROLS
-    ]
+    return _apart_from_controls([row for row in learners if row["verdict"] == "holds" and _is_above_both(row)])
 
 
-def _by_the_rule_alone(learners: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows that hold, but are not above the Adam that is best by that outcome alone."""
-    return [row for row in learners if row["verdict"] == "holds" and not row[f"{DIFFERENCE_ALONE}_low"] > 0]
+def _is_above_both(row: Mapping[str, Any]) -> bool:
+    return bool(row[f"{DIFFERENCE_ALONE}_low"] > 0)
+
+
+def _apart_from_controls(
+    rows: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The rows of estimators, and those of controls."""
+    estimators = [row for row in rows if row["learner"] not in _CONTROLS]
+    return estimators, [row for row in rows if row["learner"] in _CONTROLS]
 
 
 def _verdicts_on_estimators(learners: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -105,9 +113,10 @@ def _told(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _told_twice(row: Mapping[str, Any]) -> str:
-    """A learner beside both tuned Adams."""
-    return f"{_told([row])}, and {_with_interval(row, DIFFERENCE_ALONE, '+')} beside B = {row[ALONE]:,}"
+def _told_alone(row: Mapping[str, Any]) -> str:
+    """A learner beside the Adam that is best by its outcome alone."""
+    beside = f"{_with_interval(row, DIFFERENCE_ALONE, '+')} beside B = {row[ALONE]:,}"
+    return f"{row['learner']} on {row['task']} ({row['outcome']}, {beside})"
 
 
 def advice(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
@@ -154,7 +163,20 @@ def _where_noise_limits(ceilings: Sequence[Mapping[str, Any]]) -> str:
             parts.append(f"is unclear at {'' if parts else 'B = '}{_listed(sizes['unclear'])}")
         if parts:
             told.append(f"on {task} noise {', '.join(parts)}")
-    return f"With one update per 8 steps, {'; '.join(told)}." if told else ""
+    return f"With one update per 8 steps, {'; '.join(told)}.{_edges(ceilings)}" if told else ""
+
+
+def _edges(ceilings: Sequence[Mapping[str, Any]]) -> str:
+    """Where plain Adam might be better than it is shown, as its α lies at an edge of what was tried."""
+    at_edges = [row for row in ceilings if row["at an edge"] and row["pace"] == "updates"]
+    sizes = {
+        task: _in_order(f"{row['B']:,}" for row in at_edges if row["task"] == task)
+        for task in _in_order(row["task"] for row in at_edges)
+    }
+    if not sizes:
+        return ""
+    told = "; ".join(f"B = {_listed(batches)} on {task}" for task, batches in sizes.items())
+    return f" There α lies at an edge of its grid for {told}, which might do better with another."
 
 
 def _where_one_could(ceilings: Sequence[Mapping[str, Any]], learners: Sequence[Mapping[str, Any]]) -> str:
