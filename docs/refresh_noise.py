@@ -32,8 +32,6 @@ def refresh(results: Path) -> None:
     write_report(noise_report(evidence, evidence.about["seconds"], preview=False), place)
     text = (place / "report.md").read_text(encoding="utf-8")
     found = text.split("*Here:* ")[1].split("\n## ")[0]
-    # The many rows of single directions are in figures, and in the data.
-    found = re.sub(r"\*\*Errors of directions\*\*.*?(?=\n\*\*|\Z)", "", found, flags=re.DOTALL)
     found = re.sub(r" \[Data\]\(tables/[\w.-]+\.csv\)\.", "", found.replace("(figures/", "(noise-map/"))
     shutil.rmtree(BESIDE, ignore_errors=True)
     BESIDE.mkdir()
