@@ -177,6 +177,10 @@ _YOUNGER: dict[str, Any] = {
     "bootstrap": "max",
     "own": (),
     "direction_errors": False,
+    "uniform_start": False,
+    "weight_decay": None,
+    "target_update_interval": None,
+    "target_networks": 1,
 }
 
 
