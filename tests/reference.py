@@ -24,6 +24,7 @@ class Options:
     gamma: float = 0.9
     target: str = "current"
     target_period: int = 100
+    target_networks: int = 1
     target_tau: float = 0.005
     bootstrap: str = "max"
     mask_terminal: bool = True
@@ -97,7 +98,7 @@ class State(NamedTuple):
     first: np.ndarray
     second: np.ndarray
     adam_count: int
-    target: np.ndarray | None
+    target: np.ndarray | None  # with K > 1 one copy in each row, the newest first
     iterations: int
 
 
@@ -156,18 +157,25 @@ def q_values(o: Options, theta: np.ndarray, s: np.ndarray) -> np.ndarray:
     return forward(o, theta, s)[1][-1]
 
 
+def mean_q_values(o: Options, thetas: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Of one θ, or the mean over several, one in each row."""
+    rows = [q_values(o, theta, s) for theta in np.atleast_2d(thetas)]
+    return sum(rows) / len(rows)
+
+
 # One transition
 
 
 def bellman_target(o: Options, theta: np.ndarray, x: Transition, online: np.ndarray | None = None) -> float:
     """y = R + γ max_a' Q(S', a'; θ); a terminal S' has no future unless masking is off (row 3). Double DQN's action is
-    the best by `online`, which is θ_0.
+    the best by `online`, which is θ_0. Of several θ, one in each row, Q is the mean.
     """
     if x.terminal and o.mask_terminal:
         return x.r
-    chooser = online if online is not None and o.bootstrap == "double" else theta
-    action = max(range(o.sizes[-1]), key=lambda a: q_values(o, chooser, x.s_next)[a])
-    return x.r + o.gamma * q_values(o, theta, x.s_next)[action]
+    values = mean_q_values(o, theta, x.s_next)
+    chooser = q_values(o, online, x.s_next) if online is not None and o.bootstrap == "double" else values
+    action = max(range(o.sizes[-1]), key=lambda a: chooser[a])
+    return x.r + o.gamma * values[action]
 
 
 def loss(o: Options, theta: np.ndarray, x: Transition, y: float) -> float:
@@ -231,7 +239,13 @@ def adam(o: Options, g: np.ndarray, m: np.ndarray, v: np.ndarray, s: int) -> tup
 
 def init(o: Options, theta: np.ndarray) -> State:
     zero = np.zeros_like(theta)
-    return State(theta, zero, zero, 0, theta if o.target in ("hard", "polyak") else None, 0)
+    target = theta if o.target_networks == 1 else np.array([theta] * o.target_networks)
+    return State(theta, zero, zero, 0, target if o.target in ("hard", "polyak") else None, 0)
+
+
+def copy(o: Options, target: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """A hard target network once θ is copied."""
+    return theta if o.target_networks == 1 else np.array([theta, *target][: o.target_networks])
 
 
 def outer_iteration(
@@ -311,7 +325,7 @@ def outer_iteration(
     iterations = state.iterations + 1
     target = state.target
     if o.target == "hard" and iterations % o.target_period == 0:
-        target = result
+        target = copy(o, target, result)
     elif o.target == "polyak":
         target = (1 - o.target_tau) * state.target + o.target_tau * result
 

@@ -108,6 +108,7 @@ class TestRules:
             ("adam_epsilon", [0, 1e-60, 1e-42]),
             ("batch_size", [0, -3]),
             ("inner_iterations", [-1]),
+            ("target_networks", [0, 101]),
             ("hidden", [[0], [20, -1], [2**31]]),
             ("seed", [-1, 2**32]),
             ("steps", [0, 2**31]),
@@ -176,6 +177,10 @@ class TestRelations:
             (
                 dict(bootstrap="double", target="outer"),
                 ["bootstrap = 'double'", "target = 'outer' has none", "Give target = 'hard' or 'polyak'"],
+            ),
+            (
+                dict(target_networks=2, target="polyak"),
+                ["target_networks = 2", "target = 'polyak'", "Give target = 'hard', or leave target_networks out"],
             ),
             (
                 dict(differentiation="closed-form", network="mine"),

@@ -159,7 +159,8 @@ def disagreements(
         if expected_state.target is None:
             assert state.target is None
         else:
-            note("target", flat(state.target), expected_state.target)
+            axes = expected_state.target.ndim - 1
+            note("target", flat(state.target, axes), expected_state.target)
         if anchor is None:  # the reference counted every gradient it computed
             assert int(trace.queries) == queries_per_iteration(configuration) == expected.queries
         assert int(state.iterations) == expected_state.iterations
@@ -217,6 +218,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "row 2, polyak": dict(target="polyak", target_tau=0.3),
     "double, hard": dict(target="hard", bootstrap="double", target_period=2, iterations=4),
     "double, polyak": dict(target="polyak", bootstrap="double", target_tau=0.3, iterations=3),
+    "averaged": dict(target="hard", target_networks=3, target_period=2, iterations=7),
+    "averaged, double": dict(target="hard", target_networks=2, bootstrap="double", target_period=1, iterations=4),
     "row 2, huber": dict(loss="huber", huber_delta=0.5),
     "row 3, unmasked": dict(mask_terminal=False),
     "row 5, mini-batch": dict(inner_batch=3),

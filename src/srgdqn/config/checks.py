@@ -263,6 +263,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"target_update_interval = {o.target_update_interval} is of a hard target network, but target = "
             f"{o.target!r}. Give target = 'hard', or leave target_update_interval out."
         )
+    if o.target_networks > 1 and o.target != "hard":
+        yield (
+            f"target_networks = {o.target_networks} is of a hard target network, whose last copies are averaged, but "
+            f"target = {o.target!r}. Give target = 'hard', or leave target_networks out."
+        )
     if o.scale_observations and o.normalise_observations:
         yield (
             "scale_observations and normalise_observations are both on, but statistics undo whatever the constants do. "

@@ -178,6 +178,9 @@ class GradientSettings:
     target_update_interval: int | None = number(None, _COUNT)
     """The same in environment steps, counted from the first of the round: copied before the learning at a multiple of
     it, or the first thereafter (none: target_period counts)."""
+    target_networks: int = option(1, _whole(1, 100))
+    """K, the networks behind y: it has the mean of the Q-values of the last K copies of a hard target network
+    (Averaged-DQN; 1: of the last alone)."""
     target_tau: float = number(0.005, _POSITIVE_SHARE)
     """Share of the way a polyak target network moves in one outer iteration."""
     mask_terminal: bool = True

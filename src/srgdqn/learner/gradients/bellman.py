@@ -14,6 +14,7 @@ from srgdqn.config.discovery import OWN_RULES
 from srgdqn.errors import UserCodeError
 from srgdqn.learner.guarded import calling
 from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.target_network import mean_q_values
 
 
 class Transitions(NamedTuple):
@@ -78,9 +79,20 @@ def make_batch(
     if frozen is not None:
         if online is None and settings.bootstrap != "max":
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
-        values = value_of_next(settings, lambda theta: network.q_values(theta, next_observation), frozen, online)
-        y = reward + discount * values
+
+        def q(theta: Parameters) -> Array:
+            if settings.target_networks > 1 and _like(theta, frozen):
+                return mean_q_values(network, theta, next_observation)
+            return network.q_values(theta, next_observation)
+
+        y = reward + discount * value_of_next(settings, q, frozen, online)
     return Batch(observation, action, reward, next_observation, discount, y, weights)
+
+
+def _like(theta: Parameters, stack: Parameters) -> bool:
+    """Whether θ is a stack of copies too."""
+    ones, others = jax.tree.leaves(theta), jax.tree.leaves(stack)
+    return all(jnp.ndim(one) == jnp.ndim(other) for one, other in zip(ones, others, strict=True))
 
 
 def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen: Any, online: Any) -> Array:
