@@ -181,6 +181,9 @@ _YOUNGER: dict[str, Any] = {
     "weight_decay": None,
     "target_update_interval": None,
     "target_networks": 1,
+    "munchausen_share": 0.9,
+    "munchausen_temperature": 0.03,
+    "munchausen_floor": -1.0,
 }
 
 

@@ -27,6 +27,9 @@ class Options:
     target_networks: int = 1
     target_tau: float = 0.005
     bootstrap: str = "max"
+    munchausen_share: float = 0.9
+    munchausen_temperature: float = 0.03
+    munchausen_floor: float = -1.0
     mask_terminal: bool = True
     loss: str = "squared"
     huber_delta: float = 1.0
@@ -170,12 +173,29 @@ def bellman_target(o: Options, theta: np.ndarray, x: Transition, online: np.ndar
     """y = R + γ max_a' Q(S', a'; θ); a terminal S' has no future unless masking is off (row 3). Double DQN's action is
     the best by `online`, which is θ_0. Of several θ, one in each row, Q is the mean.
     """
+    if o.bootstrap == "munchausen":
+        return munchausen_target(o, theta, x)
     if x.terminal and o.mask_terminal:
         return x.r
     values = mean_q_values(o, theta, x.s_next)
     chooser = q_values(o, online, x.s_next) if online is not None and o.bootstrap == "double" else values
     action = max(range(o.sizes[-1]), key=lambda a: chooser[a])
     return x.r + o.gamma * values[action]
+
+
+def munchausen_target(o: Options, theta: np.ndarray, x: Transition) -> float:
+    """Equation 2 of Vieillard et al. (2020), term by term, with the clipped log-policy of their appendix."""
+    tau = o.munchausen_temperature
+
+    def policy(q: np.ndarray) -> np.ndarray:
+        raised = np.exp((q - q.mean()) / tau)
+        return raised / raised.sum()
+
+    here, there = mean_q_values(o, theta, x.s), mean_q_values(o, theta, x.s_next)
+    log_policy = max(tau * math.log(policy(here)[x.a]), o.munchausen_floor)
+    future = sum(p * (q - tau * math.log(p)) for p, q in zip(policy(there), there, strict=True))
+    gamma = 0.0 if x.terminal and o.mask_terminal else o.gamma
+    return x.r + o.munchausen_share * log_policy + gamma * future
 
 
 def loss(o: Options, theta: np.ndarray, x: Transition, y: float) -> float:

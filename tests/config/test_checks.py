@@ -109,6 +109,9 @@ class TestRules:
             ("batch_size", [0, -3]),
             ("inner_iterations", [-1]),
             ("target_networks", [0, 101]),
+            ("munchausen_share", [-0.1, 1.1]),
+            ("munchausen_temperature", [0, -1, 1e-42]),
+            ("munchausen_floor", [1e-3]),
             ("hidden", [[0], [20, -1], [2**31]]),
             ("seed", [-1, 2**32]),
             ("steps", [0, 2**31]),
@@ -177,6 +180,10 @@ class TestRelations:
             (
                 dict(bootstrap="double", target="outer"),
                 ["bootstrap = 'double'", "target = 'outer' has none", "Give target = 'hard' or 'polyak'"],
+            ),
+            (
+                dict(bootstrap="munchausen", target="current"),
+                ["bootstrap = 'munchausen'", "target = 'current' moves", "Give target = 'hard', 'polyak' or 'outer'"],
             ),
             (
                 dict(target_networks=2, target="polyak"),

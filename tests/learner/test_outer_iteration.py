@@ -220,6 +220,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "double, polyak": dict(target="polyak", bootstrap="double", target_tau=0.3, iterations=3),
     "averaged": dict(target="hard", target_networks=3, target_period=2, iterations=7),
     "averaged, double": dict(target="hard", target_networks=2, bootstrap="double", target_period=1, iterations=4),
+    "munchausen, outer": dict(
+        target="outer", bootstrap="munchausen", munchausen_temperature=0.3, munchausen_floor=-0.5
+    ),
+    "munchausen, averaged": dict(
+        target="hard",
+        target_networks=2,
+        target_period=1,
+        bootstrap="munchausen",
+        munchausen_share=0.5,
+        munchausen_temperature=0.2,
+        mask_terminal=False,
+        iterations=4,
+    ),
+    "munchausen, polyak": dict(target="polyak", bootstrap="munchausen", target_tau=0.3, munchausen_temperature=0.1),
     "row 2, huber": dict(loss="huber", huber_delta=0.5),
     "row 3, unmasked": dict(mask_terminal=False),
     "row 5, mini-batch": dict(inner_batch=3),

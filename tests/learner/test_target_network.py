@@ -107,9 +107,10 @@ def test_an_estimator_is_given_the_copies() -> None:
     np.testing.assert_allclose(flat(trace.last_delta), theta, rtol=1e-6)
 
 
-def test_the_two_gradients_of_a_pair_have_the_same_targets() -> None:
+@pytest.mark.parametrize("bootstrap", ["max", "double", "munchausen"])
+def test_the_two_gradients_of_a_pair_have_the_same_targets(bootstrap: str) -> None:
     """Their difference goes to zero as the two θ meet, in proportion to how far they are apart."""
-    configuration = configured(activation="tanh", differentiation="autodiff")
+    configuration = configured(activation="tanh", differentiation="autodiff", bootstrap=bootstrap)
     theta, data, _ = reference.random_problem(11, SIZES, ROWS, INNER)
     way = reference.random_problem(12, SIZES, ROWS, INNER)[0]
     network = make_network(configuration.network, SIZES[0], SIZES[-1])

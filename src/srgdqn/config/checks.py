@@ -258,6 +258,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"bootstrap = 'double' chooses actions by θ_0 and values them by a target network, but target = "
             f"{o.target!r} has none. Give target = 'hard' or 'polyak', or bootstrap = 'max'."
         )
+    if o.bootstrap == "munchausen" and o.target == "current":
+        yield (
+            "bootstrap = 'munchausen' has a policy of the parameters behind y, which are to stand still, but target = "
+            "'current' moves them with every gradient. Give target = 'hard', 'polyak' or 'outer', or bootstrap = 'max'."
+        )
     if o.target_update_interval is not None and o.target != "hard":
         yield (
             f"target_update_interval = {o.target_update_interval} is of a hard target network, but target = "

@@ -56,6 +56,7 @@ _COUNT = _whole(1)
 _SEED = _whole(0, 2**32 - 1)
 _BINS = _whole(2, 1_000)
 _NOT_NEGATIVE = Rule(lambda value: value >= 0, "0 or more")
+_NOT_POSITIVE = Rule(lambda value: value <= 0, "0 or less")
 _POSITIVE = Rule(lambda value: value > 0, "above 0, also in single precision")
 _NOT_ZERO = Rule(lambda value: value != 0, "another number than 0, also in single precision")
 _SHARE = Rule(lambda value: 0 <= value <= 1, "from 0 to 1")
@@ -172,7 +173,14 @@ class GradientSettings:
     network, copied at intervals (hard) or drifting (polyak)."""
     bootstrap: str = "max"
     """Value of S' in y: its largest Q-value (max), the target network's of the action that is best at θ_0 (double:
-    Double DQN), or by a rule of your own that is registered by this name."""
+    Double DQN), the soft value of π = softmax(Q/τ) with log π(A|S) beside R (munchausen: Munchausen DQN), or by a rule
+    of your own that is registered by this name."""
+    munchausen_share: float = number(0.9, _SHARE)
+    """Munchausen DQN's α: the share of τ log π(A|S) that is added to R."""
+    munchausen_temperature: float = number(0.03, _POSITIVE)
+    """Munchausen DQN's temperature τ, in units of Q."""
+    munchausen_floor: float = number(-1.0, _NOT_POSITIVE)
+    """Munchausen DQN's least value of τ log π(A|S)."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
     target_update_interval: int | None = number(None, _COUNT)
