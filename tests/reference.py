@@ -42,6 +42,7 @@ class Options:
     beta1: float = 0.9
     beta2: float = 0.999
     adam_epsilon: float = 1e-8
+    adam_at_copy: str = "keep"
     adam_input: str = "delta"
     adam_from: str = "last"
     adam_denominator: str = "elementwise"
@@ -254,6 +255,13 @@ def adam(o: Options, g: np.ndarray, m: np.ndarray, v: np.ndarray, s: int) -> tup
     return m_hat / (np.sqrt(size) + o.adam_epsilon), m, v  # line 21
 
 
+def after_copy(o: Options, m: np.ndarray, v: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """What a hard target network's copy leaves of Adam."""
+    if o.adam_at_copy == "reset":
+        return np.zeros_like(m), np.zeros_like(v), 0
+    return m, v, 0 if o.adam_at_copy == "restart-clock" else s
+
+
 # Algorithm 1
 
 
@@ -281,6 +289,8 @@ def outer_iteration(
     algorithm = ALGORITHMS[name]
     eta, alpha = schedule(o, progress) * o.eta, schedule(o, progress) * o.alpha
     first, second, adam_count = state.first, state.second, state.adam_count
+    if o.target == "hard" and state.iterations % o.target_period == 0:  # copied since the last outer iteration
+        first, second, adam_count = after_copy(o, first, second, adam_count)
     queries = 0
 
     # θ_m is theta[m] and Δ_m is delta[m].

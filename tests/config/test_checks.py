@@ -186,6 +186,14 @@ class TestRelations:
                 ["bootstrap = 'munchausen'", "target = 'current' moves", "Give target = 'hard', 'polyak' or 'outer'"],
             ),
             (
+                dict(adam_at_copy="reset", target="polyak"),
+                ["adam_at_copy = 'reset'", "but target = 'polyak'", "Give target = 'hard', or adam_at_copy = 'keep'"],
+            ),
+            (
+                dict(adam_at_copy="restart-clock", target="hard", adam_process=False),
+                ["adam_at_copy = 'restart-clock'", "there is none (step = 'gradient'", "Give step = 'adam' or switch"],
+            ),
+            (
                 dict(target_networks=2, target="polyak"),
                 ["target_networks = 2", "target = 'polyak'", "Give target = 'hard', or leave target_networks out"],
             ),

@@ -218,6 +218,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "row 2, polyak": dict(target="polyak", target_tau=0.3),
     "double, hard": dict(target="hard", bootstrap="double", target_period=2, iterations=4),
     "double, polyak": dict(target="polyak", bootstrap="double", target_tau=0.3, iterations=3),
+    "Adam begun anew": dict(target="hard", target_period=2, adam_at_copy="reset", iterations=5),
+    "Adam's clock restarted": dict(target="hard", target_period=2, adam_at_copy="restart-clock", iterations=5),
     "averaged": dict(target="hard", target_networks=3, target_period=2, iterations=7),
     "averaged, double": dict(target="hard", target_networks=2, bootstrap="double", target_period=1, iterations=4),
     "munchausen, outer": dict(
@@ -277,6 +279,8 @@ def test_every_option_is_the_references(which: str) -> None:
         ("srg-adam-steps", dict(target="hard", target_period=2, loss="huber", huber_delta=0.5, iterations=4)),
         ("svr-adam-steps", dict(target="hard", target_period=2, loss="huber", huber_delta=0.5, iterations=4)),
         ("sgd-adam-steps-b2", dict(target="hard", target_period=2, loss="huber", huber_delta=0.5, iterations=4)),
+        ("svr-adam-steps", dict(target="hard", target_period=2, adam_at_copy="reset", iterations=5)),
+        ("dqn-adam", dict(target="hard", target_period=1, adam_at_copy="restart-clock", iterations=4)),
         ("sgd-adam-steps", dict(clip_norm=0.2, schedule="linear", progress=0.5, adam_denominator="norm")),
     ],
 )

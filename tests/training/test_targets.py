@@ -15,8 +15,12 @@ from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from tiny import outcome
 
 TARGETS: dict[str, dict[str, Any]] = {
-    "averaged, by outer iterations": dict(target="hard", target_period=2, target_networks=3, bootstrap="munchausen"),
-    "averaged, by steps": dict(target="hard", target_update_interval=25, target_networks=2, gradient_steps=2),
+    "by outer iterations": dict(
+        target="hard", target_period=2, target_networks=3, bootstrap="munchausen", adam_at_copy="restart-clock"
+    ),
+    "by steps": dict(
+        target="hard", target_update_interval=25, target_networks=2, gradient_steps=2, adam_at_copy="reset"
+    ),
 }
 RUNS = {"compiled": checkpointed_run, "hosted": hosted_run}
 

@@ -248,6 +248,15 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"weight_decay = {o.weight_decay} is of Adam's steps, but there are none (step = {o.step!r}, adam_process "
             "off). Leave weight_decay out, or give step = 'adam'."
         )
+    if o.adam_at_copy != "keep":
+        given = f"adam_at_copy = {o.adam_at_copy!r} is what a hard target network's copy does to Adam, but"
+        if o.target != "hard":
+            yield f"{given} target = {o.target!r}. Give target = 'hard', or adam_at_copy = 'keep'."
+        if o.step != "adam" and not o.adam_process:
+            yield (
+                f"{given} there is none (step = {o.step!r}, adam_process off). Give step = 'adam' or switch "
+                "adam_process on, or give adam_at_copy = 'keep'."
+            )
     if o.single_step_matches != "nothing" and o.estimator != "none":
         yield (
             f"single_step_matches = {o.single_step_matches!r} is instead of inner iterations, but estimator = "

@@ -241,6 +241,9 @@ class OptimiserSettings:
     """Adam's decay of the second moment, β2."""
     adam_epsilon: float = number(1e-8, _POSITIVE)
     """ϵ in Adam's denominator."""
+    adam_at_copy: Literal["keep", "reset", "restart-clock"] = "keep"
+    """What a hard target network's copy does to Adam: nothing; m, v and s begin anew from 0 (reset); or s alone, by
+    which m̂ and v̂ are corrected (restart-clock: Adam-Rel)."""
     adam_input: Literal["delta", "gradient"] = "delta"
     """What enters the Adam process: Δ_M, or the raw gradient g_M as line 16 prints."""
     adam_from: Literal["last", "previous"] = "last"

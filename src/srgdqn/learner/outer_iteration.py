@@ -21,6 +21,7 @@ from srgdqn.learner.optimiser import (
     AdamState,
     adam,
     adam_step,
+    after_copy,
     clip,
     descend,
     init_adam,
@@ -250,6 +251,8 @@ def outer_iteration(
     theta_0 = state.parameters
     if renewed is not None:
         state = state._replace(target=copied_where(configuration.gradients, renewed, state.target, theta_0))
+    clock = _clock(configuration, state, progress, renewed)
+    state = state._replace(adam=after_copy(settings, state.adam, clock.synchronised))
     source = make_gradients(configuration.gradients, network)
 
     def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
@@ -304,7 +307,7 @@ def outer_iteration(
             0,
             picks,
             {"coefficient": inner.coefficient, **dict(inner.own)},
-            _clock(configuration, state, progress, renewed),
+            clock,
             state.target,
             origin,
             None if replay is None else lambda: batch_of(replay()),
