@@ -180,6 +180,11 @@ _YOUNGER: dict[str, Any] = {
     "uniform_start": False,
     "weight_decay": None,
     "target_update_interval": None,
+    "target_networks": 1,
+    "adam_at_copy": "keep",
+    "munchausen_share": 0.9,
+    "munchausen_temperature": 0.03,
+    "munchausen_floor": -1.0,
 }
 
 

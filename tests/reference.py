@@ -24,8 +24,12 @@ class Options:
     gamma: float = 0.9
     target: str = "current"
     target_period: int = 100
+    target_networks: int = 1
     target_tau: float = 0.005
     bootstrap: str = "max"
+    munchausen_share: float = 0.9
+    munchausen_temperature: float = 0.03
+    munchausen_floor: float = -1.0
     mask_terminal: bool = True
     loss: str = "squared"
     huber_delta: float = 1.0
@@ -38,6 +42,7 @@ class Options:
     beta1: float = 0.9
     beta2: float = 0.999
     adam_epsilon: float = 1e-8
+    adam_at_copy: str = "keep"
     adam_input: str = "delta"
     adam_from: str = "last"
     adam_denominator: str = "elementwise"
@@ -97,7 +102,7 @@ class State(NamedTuple):
     first: np.ndarray
     second: np.ndarray
     adam_count: int
-    target: np.ndarray | None
+    target: np.ndarray | None  # with K > 1 one copy in each row, the newest first
     iterations: int
 
 
@@ -156,18 +161,42 @@ def q_values(o: Options, theta: np.ndarray, s: np.ndarray) -> np.ndarray:
     return forward(o, theta, s)[1][-1]
 
 
+def mean_q_values(o: Options, thetas: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Of one θ, or the mean over several, one in each row."""
+    rows = [q_values(o, theta, s) for theta in np.atleast_2d(thetas)]
+    return sum(rows) / len(rows)
+
+
 # One transition
 
 
 def bellman_target(o: Options, theta: np.ndarray, x: Transition, online: np.ndarray | None = None) -> float:
     """y = R + γ max_a' Q(S', a'; θ); a terminal S' has no future unless masking is off (row 3). Double DQN's action is
-    the best by `online`, which is θ_0.
+    the best by `online`, which is θ_0. Of several θ, one in each row, Q is the mean.
     """
+    if o.bootstrap == "munchausen":
+        return munchausen_target(o, theta, x)
     if x.terminal and o.mask_terminal:
         return x.r
-    chooser = online if online is not None and o.bootstrap == "double" else theta
-    action = max(range(o.sizes[-1]), key=lambda a: q_values(o, chooser, x.s_next)[a])
-    return x.r + o.gamma * q_values(o, theta, x.s_next)[action]
+    values = mean_q_values(o, theta, x.s_next)
+    chooser = q_values(o, online, x.s_next) if online is not None and o.bootstrap == "double" else values
+    action = max(range(o.sizes[-1]), key=lambda a: chooser[a])
+    return x.r + o.gamma * values[action]
+
+
+def munchausen_target(o: Options, theta: np.ndarray, x: Transition) -> float:
+    """Equation 2 of Vieillard et al. (2020), term by term, with the clipped log-policy of their appendix."""
+    tau = o.munchausen_temperature
+
+    def policy(q: np.ndarray) -> np.ndarray:
+        raised = np.exp((q - q.mean()) / tau)
+        return raised / raised.sum()
+
+    here, there = mean_q_values(o, theta, x.s), mean_q_values(o, theta, x.s_next)
+    log_policy = max(tau * math.log(policy(here)[x.a]), o.munchausen_floor)
+    future = sum(p * (q - tau * math.log(p)) for p, q in zip(policy(there), there, strict=True))
+    gamma = 0.0 if x.terminal and o.mask_terminal else o.gamma
+    return x.r + o.munchausen_share * log_policy + gamma * future
 
 
 def loss(o: Options, theta: np.ndarray, x: Transition, y: float) -> float:
@@ -226,12 +255,25 @@ def adam(o: Options, g: np.ndarray, m: np.ndarray, v: np.ndarray, s: int) -> tup
     return m_hat / (np.sqrt(size) + o.adam_epsilon), m, v  # line 21
 
 
+def after_copy(o: Options, m: np.ndarray, v: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """What a hard target network's copy leaves of Adam."""
+    if o.adam_at_copy == "reset":
+        return np.zeros_like(m), np.zeros_like(v), 0
+    return m, v, 0 if o.adam_at_copy == "restart-clock" else s
+
+
 # Algorithm 1
 
 
 def init(o: Options, theta: np.ndarray) -> State:
     zero = np.zeros_like(theta)
-    return State(theta, zero, zero, 0, theta if o.target in ("hard", "polyak") else None, 0)
+    target = theta if o.target_networks == 1 else np.array([theta] * o.target_networks)
+    return State(theta, zero, zero, 0, target if o.target in ("hard", "polyak") else None, 0)
+
+
+def copy(o: Options, target: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """A hard target network once θ is copied."""
+    return theta if o.target_networks == 1 else np.array([theta, *target][: o.target_networks])
 
 
 def outer_iteration(
@@ -247,6 +289,8 @@ def outer_iteration(
     algorithm = ALGORITHMS[name]
     eta, alpha = schedule(o, progress) * o.eta, schedule(o, progress) * o.alpha
     first, second, adam_count = state.first, state.second, state.adam_count
+    if o.target == "hard" and state.iterations % o.target_period == 0:  # copied since the last outer iteration
+        first, second, adam_count = after_copy(o, first, second, adam_count)
     queries = 0
 
     # θ_m is theta[m] and Δ_m is delta[m].
@@ -311,7 +355,7 @@ def outer_iteration(
     iterations = state.iterations + 1
     target = state.target
     if o.target == "hard" and iterations % o.target_period == 0:
-        target = result
+        target = copy(o, target, result)
     elif o.target == "polyak":
         target = (1 - o.target_tau) * state.target + o.target_tau * result
 

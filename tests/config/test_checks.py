@@ -108,6 +108,10 @@ class TestRules:
             ("adam_epsilon", [0, 1e-60, 1e-42]),
             ("batch_size", [0, -3]),
             ("inner_iterations", [-1]),
+            ("target_networks", [0, 101]),
+            ("munchausen_share", [-0.1, 1.1]),
+            ("munchausen_temperature", [0, -1, 1e-42]),
+            ("munchausen_floor", [1e-3]),
             ("hidden", [[0], [20, -1], [2**31]]),
             ("seed", [-1, 2**32]),
             ("steps", [0, 2**31]),
@@ -176,6 +180,22 @@ class TestRelations:
             (
                 dict(bootstrap="double", target="outer"),
                 ["bootstrap = 'double'", "target = 'outer' has none", "Give target = 'hard' or 'polyak'"],
+            ),
+            (
+                dict(bootstrap="munchausen", target="current"),
+                ["bootstrap = 'munchausen'", "target = 'current' moves", "Give target = 'hard', 'polyak' or 'outer'"],
+            ),
+            (
+                dict(adam_at_copy="reset", target="polyak"),
+                ["adam_at_copy = 'reset'", "but target = 'polyak'", "Give target = 'hard', or adam_at_copy = 'keep'"],
+            ),
+            (
+                dict(adam_at_copy="restart-clock", target="hard", adam_process=False),
+                ["adam_at_copy = 'restart-clock'", "there is none (step = 'gradient'", "Give step = 'adam' or switch"],
+            ),
+            (
+                dict(target_networks=2, target="polyak"),
+                ["target_networks = 2", "target = 'polyak'", "Give target = 'hard', or leave target_networks out"],
             ),
             (
                 dict(differentiation="closed-form", network="mine"),

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import reference
 from srgdqn.config import OptimiserSettings
-from srgdqn.learner.optimiser import adam, adam_step, clip, init_adam, schedule
+from srgdqn.learner.optimiser import adam, adam_step, after_copy, clip, init_adam, schedule
 
 STEPS = 50
 
@@ -133,3 +133,31 @@ def test_schedules_lead_from_1_to_their_end(progress: float, end: float) -> None
             assert float(schedule(chosen, 0.5)) == pytest.approx((1 + last) / 2, abs=1e-12)
             expected = reference.schedule(reference.Options((1, 1), schedule=name, schedule_end=end), progress)
             assert float(schedule(chosen, progress)) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 999), betas=betas, before=st.integers(1, STEPS - 1))
+def test_after_a_copy_adam_begins_anew_or_believes_its_moments(
+    seed: int, betas: tuple[float, float], before: int
+) -> None:
+    """Anew, its first direction is the sign of the gradient. With the clock alone at 0, old moments count for
+    1 / (1 - β) times what they are.
+    """
+    beta1, beta2 = betas
+    given, g = gradients(seed)[:before], gradients(seed + 1)[0] + 1.0
+    with jax.enable_x64(True):
+        state = init_adam(as_tree(np.zeros(7)))
+        for each in given:
+            _, state = compiled_adam("elementwise")(betas, 1e-30, state, as_tree(each))
+        m, v = as_vector(state.first), as_vector(state.second)
+        expected = {
+            "keep": compiled_adam("elementwise")(betas, 1e-30, state, as_tree(g))[0],
+            "reset": as_tree(np.sign(g)),
+            "restart-clock": as_tree((g + beta1 / (1 - beta1) * m) / np.sqrt(g**2 + beta2 / (1 - beta2) * v)),
+        }
+        for choice, direction in expected.items():
+            for copied in (True, False):
+                restarted = after_copy(OptimiserSettings(adam_at_copy=choice), state, jnp.asarray(copied))
+                found, _ = compiled_adam("elementwise")(betas, 1e-30, restarted, as_tree(g))
+                right = direction if copied else expected["keep"]
+                np.testing.assert_allclose(as_vector(found), as_vector(right), rtol=1e-9, atol=1e-14)

@@ -40,6 +40,7 @@ NUMBERS: dict[str, Any] = dict(
 RECORDING: dict[str, Any] = dict(rounds=3, window=20, evaluation_interval=64)
 # Numbers that nothing uses at this start, where what they belong to is off.
 IDLE: dict[str, Any] = dict(target_period=7, target_tau=0.5, huber_delta=0.1, schedule_end=0.5, episode_cap=11)
+IDLE |= dict(munchausen_share=0.5, munchausen_temperature=1.0, munchausen_floor=-2.0)
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ SHAPES: dict[str, Any] = dict(
 # Not tried here: a name of a task, a module or a rule, what some environments alone have, what needs another algorithm,
 # and what has a program of its own.
 ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
-ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval"}
+ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval", "target_networks", "adam_at_copy"}
 
 
 @pytest.fixture

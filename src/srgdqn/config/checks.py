@@ -248,6 +248,15 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"weight_decay = {o.weight_decay} is of Adam's steps, but there are none (step = {o.step!r}, adam_process "
             "off). Leave weight_decay out, or give step = 'adam'."
         )
+    if o.adam_at_copy != "keep":
+        given = f"adam_at_copy = {o.adam_at_copy!r} is what a hard target network's copy does to Adam, but"
+        if o.target != "hard":
+            yield f"{given} target = {o.target!r}. Give target = 'hard', or adam_at_copy = 'keep'."
+        if o.step != "adam" and not o.adam_process:
+            yield (
+                f"{given} there is none (step = {o.step!r}, adam_process off). Give step = 'adam' or switch "
+                "adam_process on, or give adam_at_copy = 'keep'."
+            )
     if o.single_step_matches != "nothing" and o.estimator != "none":
         yield (
             f"single_step_matches = {o.single_step_matches!r} is instead of inner iterations, but estimator = "
@@ -258,10 +267,20 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"bootstrap = 'double' chooses actions by θ_0 and values them by a target network, but target = "
             f"{o.target!r} has none. Give target = 'hard' or 'polyak', or bootstrap = 'max'."
         )
+    if o.bootstrap == "munchausen" and o.target == "current":
+        yield (
+            "bootstrap = 'munchausen' has a policy of the parameters behind y, which are to stand still, but target = "
+            "'current' moves them with every gradient. Give target = 'hard', 'polyak' or 'outer', or bootstrap = 'max'."
+        )
     if o.target_update_interval is not None and o.target != "hard":
         yield (
             f"target_update_interval = {o.target_update_interval} is of a hard target network, but target = "
             f"{o.target!r}. Give target = 'hard', or leave target_update_interval out."
+        )
+    if o.target_networks > 1 and o.target != "hard":
+        yield (
+            f"target_networks = {o.target_networks} is of a hard target network, whose last copies are averaged, but "
+            f"target = {o.target!r}. Give target = 'hard', or leave target_networks out."
         )
     if o.scale_observations and o.normalise_observations:
         yield (

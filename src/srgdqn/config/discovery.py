@@ -77,7 +77,7 @@ ESTIMATORS: dict[str, Any] = dict.fromkeys(sorted(BUILT_IN_ESTIMATORS))
 
 SAMPLINGS = ("with-replacement", "without-replacement", "newest")
 """The rules for drawing D that are built in."""
-BOOTSTRAPS = ("max", "double")
+BOOTSTRAPS = ("max", "double", "munchausen")
 """The rules for the value of S' that are built in."""
 OWN_RULES: dict[str, dict[str, Any]] = {"sampling": {}, "bootstrap": {}}
 """The rules that users registered, by option and name (`learner.own_rules`)."""

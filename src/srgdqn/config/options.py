@@ -56,6 +56,7 @@ _COUNT = _whole(1)
 _SEED = _whole(0, 2**32 - 1)
 _BINS = _whole(2, 1_000)
 _NOT_NEGATIVE = Rule(lambda value: value >= 0, "0 or more")
+_NOT_POSITIVE = Rule(lambda value: value <= 0, "0 or less")
 _POSITIVE = Rule(lambda value: value > 0, "above 0, also in single precision")
 _NOT_ZERO = Rule(lambda value: value != 0, "another number than 0, also in single precision")
 _SHARE = Rule(lambda value: 0 <= value <= 1, "from 0 to 1")
@@ -172,12 +173,22 @@ class GradientSettings:
     network, copied at intervals (hard) or drifting (polyak)."""
     bootstrap: str = "max"
     """Value of S' in y: its largest Q-value (max), the target network's of the action that is best at θ_0 (double:
-    Double DQN), or by a rule of your own that is registered by this name."""
+    Double DQN), the soft value of π = softmax(Q/τ) with log π(A|S) beside R (munchausen: Munchausen DQN), or by a rule
+    of your own that is registered by this name."""
+    munchausen_share: float = number(0.9, _SHARE)
+    """Munchausen DQN's α: the share of τ log π(A|S) that is added to R."""
+    munchausen_temperature: float = number(0.03, _POSITIVE)
+    """Munchausen DQN's temperature τ, in units of Q."""
+    munchausen_floor: float = number(-1.0, _NOT_POSITIVE)
+    """Munchausen DQN's least value of τ log π(A|S)."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
     target_update_interval: int | None = number(None, _COUNT)
     """The same in environment steps, counted from the first of the round: copied before the learning at a multiple of
     it, or the first thereafter (none: target_period counts)."""
+    target_networks: int = option(1, _whole(1, 100))
+    """K, the networks behind y: it has the mean of the Q-values of the last K copies of a hard target network
+    (Averaged-DQN; 1: of the last alone)."""
     target_tau: float = number(0.005, _POSITIVE_SHARE)
     """Share of the way a polyak target network moves in one outer iteration."""
     mask_terminal: bool = True
@@ -230,6 +241,9 @@ class OptimiserSettings:
     """Adam's decay of the second moment, β2."""
     adam_epsilon: float = number(1e-8, _POSITIVE)
     """ϵ in Adam's denominator."""
+    adam_at_copy: Literal["keep", "reset", "restart-clock"] = "keep"
+    """What a hard target network's copy does to Adam: nothing; m, v and s begin anew from 0 (reset); or s alone, by
+    which m̂ and v̂ are corrected (restart-clock: Adam-Rel)."""
     adam_input: Literal["delta", "gradient"] = "delta"
     """What enters the Adam process: Δ_M, or the raw gradient g_M as line 16 prints."""
     adam_from: Literal["last", "previous"] = "last"

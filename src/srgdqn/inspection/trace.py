@@ -24,6 +24,7 @@ from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, outer_iteration
+from srgdqn.learner.target_network import copied_where
 from srgdqn.training.jax_setup import hot_program_flags
 from srgdqn.training.lane import normalised
 
@@ -150,7 +151,7 @@ class Tracer:
         source = make_gradients(configuration.gradients, network)
         theta_0, behind = before.parameters, before.target
         if renewed is not None:
-            behind = jax.tree.map(lambda new, old: jnp.where(renewed, new, old), theta_0, behind)
+            behind = copied_where(configuration.gradients, renewed, behind, theta_0)
         batch = outer_batch(configuration.gradients, network, seen, theta_0, behind, weights)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator

@@ -130,6 +130,9 @@ class Query(NamedTuple):
     Compact gradients may be stored; `dense` gives them the form of the parameters where they enter a sum. Two picks at
     once cost little more than one, as both pass through the network together. All have the same targets y where these
     do not move with θ.
+
+    `target` are the parameters of a target network, in the form of θ; with `target_networks` above 1 a stack of that
+    many copies, newest first: θ's form with one more axis before every array's own.
     """
 
     source: GradientSource
@@ -139,7 +142,7 @@ class Query(NamedTuple):
     picked: Int[Array, "M b"]  # the rows of D that are x_1 … x_M
     numbers: Mapping[str, Array | float]
     clock: Clock
-    target: Parameters | None = None  # a target network's
+    target: Parameters | None = None  # a target network's, where there is one
     origin: Origin | None = None
     replay: Callable[[], Batch] | None = None
     coins: Float[Array, " directions"] | None = None  # uniform in [0, 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import OptimiserSettings
 from srgdqn.learner.networks import Parameters
@@ -25,6 +26,18 @@ def init_adam(parameters: Parameters) -> AdamState:
     """Moments of zero."""
     zeros = jax.tree.map(jnp.zeros_like, parameters)
     return AdamState(zeros, zeros, jnp.zeros((), jnp.int32))
+
+
+def after_copy(settings: OptimiserSettings, state: AdamState, copied: Bool[Array, ""]) -> AdamState:
+    """Adam's state in the first outer iteration with a new target network: as it was; all 0 (Asadi et al. 2023); or
+    with s = 0 alone (Adam-Rel, Ellis et al. 2024).
+    """
+    if settings.adam_at_copy == "keep":
+        return state
+    restarted = state._replace(updates=jnp.zeros_like(state.updates))
+    if settings.adam_at_copy == "reset":
+        restarted = jax.tree.map(jnp.zeros_like, state)
+    return jax.tree.map(partial(jnp.where, copied), restarted, state)
 
 
 def adam(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import Configuration, OptimiserSettings
@@ -23,12 +21,14 @@ from srgdqn.learner.optimiser import (
     AdamState,
     adam,
     adam_step,
+    after_copy,
     clip,
     descend,
     init_adam,
     schedule,
 )
 from srgdqn.learner.replay import ring_length
+from srgdqn.learner.target_network import copied_where, init_target, moved
 
 __all__ = [
     "LearnerState",
@@ -49,7 +49,7 @@ class LearnerState(NamedTuple):
 
     parameters: Parameters
     adam: AdamState
-    target: Parameters | None  # a target network's parameters, where there is one
+    target: Parameters | None  # a target network's parameters, where there is one: a stack of copies if it has several
     memory: Any  # the estimator's
     iterations: Int[Array, ""]  # outer iterations made, the paper's s
 
@@ -131,7 +131,7 @@ def init_learner(configuration: Configuration, parameters: Parameters) -> Learne
     return LearnerState(
         parameters,
         init_adam(parameters),
-        parameters if configuration.gradients.target in ("hard", "polyak") else None,
+        init_target(configuration.gradients, parameters),
         None if chosen is None or chosen.init is None else chosen.init(parameters, sizes_of(configuration)),
         jnp.zeros((), jnp.int32),
     )
@@ -250,7 +250,9 @@ def outer_iteration(
     settings, inner = configuration.optimiser, configuration.estimator
     theta_0 = state.parameters
     if renewed is not None:
-        state = state._replace(target=jax.tree.map(partial(jnp.where, renewed), theta_0, state.target))
+        state = state._replace(target=copied_where(configuration.gradients, renewed, state.target, theta_0))
+    clock = _clock(configuration, state, progress, renewed)
+    state = state._replace(adam=after_copy(settings, state.adam, clock.synchronised))
     source = make_gradients(configuration.gradients, network)
 
     def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
@@ -305,7 +307,7 @@ def outer_iteration(
             0,
             picks,
             {"coefficient": inner.coefficient, **dict(inner.own)},
-            _clock(configuration, state, progress, renewed),
+            clock,
             state.target,
             origin,
             None if replay is None else lambda: batch_of(replay()),
@@ -330,7 +332,7 @@ def outer_iteration(
         parameters = adam_step(settings, start, direction, factor * settings.alpha)
 
     iterations = state.iterations + 1
-    target = _move_target(configuration, state.target, parameters, iterations)
+    target = moved(configuration.gradients, state.target, parameters, iterations)
     trace = Trace(
         loss,
         max_q,
@@ -425,21 +427,6 @@ def _inner_iterations(
         return new, ((new.delta, new.theta) if keep_iterates else None)
 
     return jax.lax.scan(iterate, start._replace(state=begun), jnp.arange(1, inner.inner_iterations + 1))
-
-
-def _move_target(
-    configuration: Configuration, target: Parameters | None, parameters: Parameters, iterations: Array
-) -> Parameters | None:
-    """A target network's parameters after an outer iteration: copied every `target_period`, or drifting by τ; as they
-    are where it is copied before outer iterations.
-    """
-    settings = configuration.gradients
-    if target is None or settings.target_update_interval is not None:
-        return target
-    if settings.target == "hard":
-        due = iterations % settings.target_period == 0
-        return jax.tree.map(lambda old, new: jnp.where(due, new, old), target, parameters)
-    return optax.incremental_update(parameters, target, settings.target_tau)
 
 
 def _stack(first: Parameters, rest: Parameters | None) -> Parameters:

@@ -55,6 +55,17 @@ CASES: dict[str, dict[str, Any]] = {
         uniform_start=True,
     ),
     "a target by steps": dict(algorithm="dqn-adam", steps=256, target="hard", target_update_interval=21),
+    "averaged copies by steps, and Adam anew": dict(
+        algorithm="srg-dqn",
+        steps=256,
+        target="hard",
+        target_update_interval=21,
+        target_networks=3,
+        adam_at_copy="reset",
+    ),
+    "Adam's clock restarted by steps": dict(
+        algorithm="dqn-adam", steps=256, target="hard", target_update_interval=37, adam_at_copy="restart-clock"
+    ),
     "uniform at first": dict(
         algorithm="dqn-adam", steps=256, target="outer", epsilon_start=0.2, uniform_start=True, weight_decay=0.5
     ),
@@ -142,7 +153,10 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
             ball = balls[step % len(balls)]
             interval = c.gradients.target_update_interval
             if interval is not None and (step + 1) % interval == 0:  # nothing is learned before the block ends
-                learner = learner._replace(target=learner.theta)
+                adam = reference.after_copy(o, learner.first, learner.second, learner.adam_count)
+                learner = reference.State(
+                    learner.theta, *adam, reference.copy(o, learner.target, learner.theta), learner.iterations
+                )
             if step % len(balls) == 0:
                 # All are seen before any of them acts.
                 turn = [reference.q_values(o, learner.theta, normalised(seen_so_far, each.seen())) for each in balls]

@@ -12,8 +12,10 @@ from jaxtyping import Array, Float, Int
 from srgdqn.config import GradientSettings
 from srgdqn.config.discovery import OWN_RULES
 from srgdqn.errors import UserCodeError
+from srgdqn.learner.gradients.munchausen import log_policy_bonus, soft_value
 from srgdqn.learner.guarded import calling
 from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.target_network import mean_q_values
 
 
 class Transitions(NamedTuple):
@@ -76,11 +78,24 @@ def make_batch(
     discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
     y = None
     if frozen is not None:
-        if online is None and settings.bootstrap != "max":
+        if online is None and settings.bootstrap not in ("max", "munchausen"):
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
-        values = value_of_next(settings, lambda theta: network.q_values(theta, next_observation), frozen, online)
-        y = reward + discount * values
+
+        def q(theta: Parameters, observations: Array = next_observation) -> Array:
+            if settings.target_networks > 1 and _like(theta, frozen):
+                return mean_q_values(network, theta, observations)
+            return network.q_values(theta, observations)
+
+        y = reward + discount * value_of_next(settings, q, frozen, online)
+        if settings.bootstrap == "munchausen":
+            y = y + log_policy_bonus(settings, q(frozen, observation), action)
     return Batch(observation, action, reward, next_observation, discount, y, weights)
+
+
+def _like(theta: Parameters, stack: Parameters) -> bool:
+    """Whether θ is a stack of copies too."""
+    ones, others = jax.tree.leaves(theta), jax.tree.leaves(stack)
+    return all(jnp.ndim(one) == jnp.ndim(other) for one, other in zip(ones, others, strict=True))
 
 
 def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen: Any, online: Any) -> Array:
@@ -90,6 +105,8 @@ def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen:
     if settings.bootstrap == "double":  # van Hasselt et al. (2016)
         chosen = q(online).argmax(-1)
         return jnp.take_along_axis(q(frozen), chosen[..., None], axis=-1)[..., 0]
+    if settings.bootstrap == "munchausen":
+        return soft_value(settings, q(frozen))
     what = f"the rule {settings.bootstrap!r} for bootstrap"
     values: Array = calling(what, OWN_RULES["bootstrap"][settings.bootstrap])(q, frozen, online)
     if jnp.shape(values) != (rows := jax.eval_shape(q, frozen).shape[:-1]):
