@@ -177,6 +177,7 @@ _YOUNGER: dict[str, Any] = {
     "bootstrap": "max",
     "own": (),
     "direction_errors": False,
+    "keep_best": False,
 }
 
 
