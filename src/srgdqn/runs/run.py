@@ -45,6 +45,8 @@ class Run:
 
 def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Writes the run into a new folder, whole or not at all; `overwrite` replaces an older run's folder altogether."""
+    if run.best and _forms(run.best) != _forms(run.parameters):
+        raise InputError("the best parameters have not the names, shapes and types of the last ones. Give both alike.")
     check_destination(folder, overwrite=overwrite)
     files = {
         _CONFIGURATION: _configuration_bytes(run.configuration),
@@ -68,7 +70,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     parameters = decoded(path / _PARAMETERS, decode_parameters, files[_PARAMETERS])
     best = decoded(path / _BEST, decode_parameters, files[_BEST]) if _BEST in files else {}
     if best and _forms(best) != _forms(parameters):
-        raise damaged(path / _BEST, f"its arrays are not of the same kind as those of {_PARAMETERS}")
+        raise damaged(path / _BEST, f"its arrays have not the names, shapes and types of those in {_PARAMETERS}")
     return Run(
         configuration=decoded(path / _CONFIGURATION, _configuration, files[_CONFIGURATION]),
         tables={

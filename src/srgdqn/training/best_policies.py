@@ -87,6 +87,10 @@ class BestPolicies:
             played["acting"] = rounds.play_afresh(acting)
         self._played = {name: evaluation for name, evaluation in played.items() if evaluation is not None}
 
+    def forget_played(self) -> None:
+        """Forgets what was played, as training goes on."""
+        self._played = {}
+
     def played(self, blocks: int, lanes: slice, *, acting: bool) -> list[Played]:
         """What became of the policies of some rounds, after so many blocks in all."""
         ended, nothing = np.full(len(self.means), blocks), np.full(len(self.means), np.nan)

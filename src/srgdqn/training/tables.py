@@ -54,6 +54,7 @@ def tables_of(
 ) -> Tables:
     """The tables of some rounds; `evaluations`, `timings` and `directions` have the columns of the recorder's rows."""
     numbered = list(zip(rounds, recorded, strict=True))
+    steps = [(number, one.carry.steps) for number, one in numbered]
     count = len(timings["step"])
     return {
         "curves": _stack([_curve_rows(configuration, number, one) for number, one in numbered]),
@@ -68,7 +69,7 @@ def tables_of(
             "seconds": timings["seconds"],
         },
         **({} if directions is None else {"directions": _direction_rows(configuration, directions, numbered)}),
-        **({} if played is None else {"policies": _policy_rows(configuration, endings, played, numbered)}),
+        **({} if played is None else {"policies": policy_rows(configuration, endings, played, steps)}),
     }
 
 
@@ -134,13 +135,15 @@ def _direction_rows(configuration: Configuration, directions: Columns, numbered:
     return _stack(rows)
 
 
-def _policy_rows(
-    configuration: Configuration, endings: Endings, played: Sequence[Played], numbered: list[tuple[int, Recorded]]
+def policy_rows(
+    configuration: Configuration, endings: Endings, played: Sequence[Played], rounds: Sequence[tuple[int, int]]
 ) -> Columns:
-    """A row per round and policy; masked where nothing was played, and where no evaluation chose it."""
+    """A row per round (its number, and its steps) and policy; masked where nothing was played, and where no evaluation
+    chose it.
+    """
     rows: list[Columns] = []
     block = configuration.training.learning_frequency
-    for lane, (number, one) in enumerate(numbered):
+    for lane, (number, steps) in enumerate(rounds):
         for each in played:
             count, means = 0, (np.nan,) * 3
             if each.evaluation is not None:
@@ -152,7 +155,7 @@ def _policy_rows(
                 {
                     "round": np.array([number], np.int32),
                     "policy": np.array([each.policy]),
-                    "step": np.array([min(int(each.blocks[lane]) * block, one.carry.steps)], np.int64),
+                    "step": np.array([min(int(each.blocks[lane]) * block, steps)], np.int64),
                     "chosen_by": np.ma.masked_invalid([each.means[lane]]),
                     "fresh_episodes": np.array([count], np.int32),
                     **{name: np.ma.masked_invalid([value]) for name, value in came_to.items()},
