@@ -185,6 +185,7 @@ _YOUNGER: dict[str, Any] = {
     "munchausen_share": 0.9,
     "munchausen_temperature": 0.03,
     "munchausen_floor": -1.0,
+    "keep_best": False,
 }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -14,15 +16,17 @@ from typing import Any
 import equinox as eqx
 import gymnasium as gym
 import numpy as np
+import polars as pl
 from gymnasium.vector import VectorEnv
 
 from srgdqn.adapters.defaults import defaults_for
 from srgdqn.adapters.environments import Environment, close, source_of
+from srgdqn.adapters.policy import GreedyPolicy
 from srgdqn.adapters.spaces import as_rows
 from srgdqn.callbacks import Callback, CallbackLike, as_callback
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.errors import InputError, shown
+from srgdqn.errors import InputError, shown, unknown
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
@@ -31,16 +35,20 @@ from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner.networks import NetworkFactory, named
-from srgdqn.learner.outer_iteration import evaluated_parameters
+from srgdqn.results.result import Which
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
+from srgdqn.runs.snapshots import Tensors
+from srgdqn.runs.tables import POLICIES, frame
 from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.rounds import evaluation_environment
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, make_player, read_spaces
-from srgdqn.training.loop import policy_arrays, segments
+from srgdqn.training.loop import played_by, segments
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter
+from srgdqn.training.tables import policy_rows
 from srgdqn.training.user_code import user_code
 
 
@@ -119,6 +127,15 @@ class Agent:
         """Whether the parameters went non-finite; the agent has the last finite ones, and learns no more."""
         return self._round.diverged_at is not None
 
+    @property
+    def policies(self) -> pl.DataFrame:
+        """What its last and its best policy come to on fresh starts, as of a run (`srgdqn.runs.tables`), where the best
+        is kept (`keep_best=True`); no rows elsewhere.
+        """
+        played = played_by(self._round, slice(0, 1)) or []
+        rows = policy_rows(self.configuration, self._task.endings, played, [(0, self._round.steps)])
+        return frame("policies", rows or dict.fromkeys(POLICIES, ()))
+
     def get_env(self) -> gym.Env | VectorEnv | None:
         """The environment that was given, or that is learned in."""
         if self._task.source.given is not None:
@@ -175,6 +192,7 @@ class Agent:
                 deferred_interrupts() as interrupted,
                 reporting(configuration, progress_bar) as bar,
                 logging_to(configuration, loggers, bar) as listener,
+                self._evaluating(),
             ):
                 self._advance(listener, callbacks, interrupted.is_set, logs=bool(loggers))
         finally:
@@ -190,6 +208,20 @@ class Agent:
                 stacklevel=2,
             )
         return self
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """With a copy of the environment for evaluations, where they choose the best policy."""
+        round_, environment = self._round, None
+        if round_.best is not None:
+            round_.best.forget_played()
+            environment = round_.evaluation_environment = evaluation_environment(self._task)
+        try:
+            yield
+        finally:
+            round_.evaluation_environment = None
+            if environment is not None:
+                close(environment, self._task.name)
 
     def _enter(self, configuration: Configuration) -> None:
         """Begins episodes in the environment, unless some are open that nobody else can have touched.
@@ -244,6 +276,8 @@ class Agent:
         try:
             for segment in segments(round_, halt=halt):
                 recorder.record(segment.log, segment.environments)
+                if segment.evaluation is not None:
+                    recorder.record_evaluation(segment.blocks_done, segment.evaluation, last=segment.last)
                 if segment.directions is not None:
                     recorder.record_directions(segment.blocks_done, segment.directions, last=segment.last)
                 progress.report(segment.divergence, whole=segment.last)
@@ -275,14 +309,17 @@ class Agent:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
+        *,
+        which: Which = "last",
     ) -> tuple[Any, Any]:
         """The action for an observation, or the actions for rows of them, and `state` as it came.
 
-        Not `deterministic`, it is a random action with the present probability of exploring.
+        Not `deterministic`, it is a random action with the present probability of exploring. `which`: by the present
+        policy, or by the best one so far, where that is kept (`keep_best`).
         """
         del episode_start  # nothing is remembered from step to step
         rows, single = as_rows(self._task.observations, observation)
-        chosen = self._round.evaluated_policy.rows(rows)
+        chosen = self._policy(which).rows(rows)
         if not deterministic:
             explores = self._random.random(len(chosen)) < self.exploration_rate
             chosen = np.where(explores, self._random.integers(self._task.actions.count, size=len(chosen)), chosen)
@@ -296,8 +333,13 @@ class Agent:
         environment: Environment | None = None,
         deterministic: bool = True,
         seed: int | None = None,
+        which: Which = "last",
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The returns and lengths of episodes played, in a copy of the agent's environment or another one."""
+        """The returns and lengths of episodes played, in a copy of the agent's environment or another one; `which` is
+        as of `predict`, where it is `deterministic`.
+        """
+        policy = self._round.policy if which == "last" and not deterministic else self._policy(which)
+        act = policy.one if deterministic else functools.partial(self._explore, policy)
         task = self._task if environment is None else self._task_in(environment)
         source = task.source
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
@@ -312,7 +354,7 @@ class Agent:
             played = evaluate_policy(
                 played_in,
                 task,
-                self._round.evaluated_policy.one if deterministic else self._explore,
+                act,
                 seed=self.configuration.training.seed if seed is None else seed,
                 episodes=episodes,
             )
@@ -345,9 +387,9 @@ class Agent:
         agent._begin(load_round(path, env, network), network)
         return agent
 
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def export(self, path: str | os.PathLike[str], *, which: Which = "last", overwrite: bool = False) -> Path:
         """Writes the greedy policy for use without this package: `.onnx`, or `.py` for a file that needs only NumPy."""
-        return write_policy(self.to_numpy(), path, overwrite=overwrite)
+        return write_policy(self.to_numpy(which), path, overwrite=overwrite)
 
     def video(
         self,
@@ -356,6 +398,7 @@ class Agent:
         episodes: int = 1,
         seed: int = 0,
         environment: gym.Env | None = None,
+        which: Which = "last",
         overwrite: bool = False,
         progress: bool | None = None,
     ) -> Film:
@@ -364,18 +407,36 @@ class Agent:
         """
 
         def act(observation: Any) -> Any:
-            return self.predict(observation, deterministic=True)[0]
+            return self.predict(observation, deterministic=True, which=which)[0]
 
         limit = self._task.evaluation_limit
         with filming_environment(lambda: self._task.source.fresh("rgb_array"), environment, limit) as shown:
             return film(shown, act, path, episodes, seed, overwrite=overwrite, progress=progress)
 
-    def to_numpy(self) -> PlainPolicy:
+    def to_numpy(self, which: Which = "last") -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
-        reading, round_ = self._task.observations, self._round
-        parameters = evaluated_parameters(self.configuration, round_.learner)
-        arrays = policy_arrays(parameters, round_.normaliser)
-        return make_policy(arrays, self.configuration, reading.kind, reading.shape, {"steps": str(round_.steps)})
+        reading, about = self._task.observations, {"steps": str(self._round.steps)}
+        about |= {} if which == "last" else {"which": which}
+        return make_policy(self.parameters(which), self.configuration, reading.kind, reading.shape, about)
+
+    def parameters(self, which: Which = "last") -> dict[str, np.ndarray]:
+        """The arrays of the greedy policy by path, such as `network.layers.0.weight`."""
+        return {path: np.array(array[0]) for path, array in self._arrays(which).items()}
+
+    def _policy(self, which: Which) -> GreedyPolicy:
+        return self._round.evaluated_policy if which == "last" else self._round.policy_of(self._arrays(which))
+
+    def _arrays(self, which: Which) -> Tensors:
+        """The arrays of its last or its best policy, with an axis of one round first."""
+        if which not in ("last", "best"):
+            raise unknown("policy", which, ("last", "best"))
+        if which == "last":
+            return self._round.policies()
+        if self._round.best is None:
+            raise InputError(
+                "the best policy of this agent is not kept. Make it with keep_best=True, or give which='last'."
+            )
+        return self._round.best.filled(self._round.policies())
 
     def close(self) -> None:
         """Closes the environments that the agent made for itself; learning again makes new ones."""
@@ -384,10 +445,10 @@ class Agent:
             close(environment, self._task.name)
         self._environments = []
 
-    def _explore(self, row: np.ndarray) -> int:
+    def _explore(self, policy: GreedyPolicy, row: np.ndarray) -> int:
         if self._random.random() < self.exploration_rate:
             return int(self._random.integers(self._task.actions.count))
-        return self._round.policy.one(row)
+        return policy.one(row)
 
 
 def _whole(total_timesteps: Any) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.runs.destination import make_folder
+from srgdqn.training.best_policies import BestPolicies
 
 if TYPE_CHECKING:
     from srgdqn.agent import Agent
@@ -128,6 +129,8 @@ class EvalCallback(_Regular):
 
     Attributes:
       evaluations: (environment steps, returns of the episodes, their lengths) of every evaluation so far.
+      best: the best policy so far, as a run with `keep_best` keeps it: its steps in `made_at`, its mean return in
+        `means` and its arrays in `policies`, each for the one round that an agent is.
 
     """
 
@@ -145,9 +148,17 @@ class EvalCallback(_Regular):
         self._environment, self._episodes, self._deterministic = eval_env, n_eval_episodes, deterministic
         self._on_new_best, self._after = as_callback(callback_on_new_best), as_callback(callback_after_eval)
         self._folder = None if best_model_save_path is None else make_folder(best_model_save_path)
-        self.best_mean_reward = -np.inf
+        self.best = BestPolicies(1, self._present)
         self.last_mean_reward = -np.inf
         self.evaluations: list[tuple[int, np.ndarray, np.ndarray]] = []
+
+    @property
+    def best_mean_reward(self) -> float:
+        """The mean return of the best evaluation so far."""
+        return float(self.best.means[0])
+
+    def _present(self) -> dict[str, np.ndarray]:
+        return {path: array[None] for path, array in self.agent.parameters().items()}
 
     def on_training_start(self, agent: Agent) -> None:
         """Prepares the callbacks it calls."""
@@ -172,8 +183,7 @@ class EvalCallback(_Regular):
         self.agent.log_evaluation(returns, lengths)
         self.last_mean_reward = float(np.mean(returns))
         proceed = True
-        if self.last_mean_reward > self.best_mean_reward:
-            self.best_mean_reward = self.last_mean_reward
+        if self.best.offer(self.agent.num_timesteps, returns[None])[0]:
             if self._folder is not None:
                 self.agent.save(self._folder / "best_model.safetensors", overwrite=True)
             proceed = self._on_new_best.on_step() is not False

@@ -32,8 +32,9 @@ SMALL: dict[str, Any] = dict(
     learning_frequency=16,
     learning_starts=48,
     window=50,
-    evaluation_interval=None,
+    evaluation_interval=64,
     evaluation_episodes=2,
+    keep_best=True,
     steps=200,
     kernel="xla",
 )

@@ -56,9 +56,10 @@ def _run_parts(result: Any) -> Any:
         yield name
         yield table.schema
         yield table.rows()
-    for name, array in sorted(run.parameters.items()):
-        yield name, array.dtype.str, array.shape
-        yield array.tobytes()
+    for arrays in (run.parameters, run.best):
+        for name, array in sorted(arrays.items()):
+            yield name, array.dtype.str, array.shape
+            yield array.tobytes()
 
 
 def _use_run(result: Any, thorough: bool) -> None:
@@ -92,9 +93,10 @@ def _use_run(result: Any, thorough: bool) -> None:
         else:
             _exported.append(exported)
         size = result.run.provenance.get("observation_size", 1)
-        policy = result.policy(number)
-        if size < 10**6:
-            policy(np.zeros((1, size), np.float32))
+        for which in ("last", "best") if result.run.best else ("last",):
+            policy = result.policy(number, which)
+            if size < 10**6:
+                policy(np.zeros((1, size), np.float32))
 
 
 _exported: list[str] = []
@@ -127,7 +129,8 @@ def _agent_parts(agent: Any) -> Any:
 
     round_ = agent._round
     yield agent.configuration, agent._task.observations, agent._task.actions.table, agent._task.evaluation_limit
-    yield from _stored(snapshot_of({}, {"state": round_, "memory": round_.memory}))
+    kept = {} if round_.best is None else {"best": round_.best}
+    yield from _stored(snapshot_of({}, {"state": round_, "memory": round_.memory, **kept}))
 
 
 def _stored(snapshot: Any) -> Any:
@@ -147,6 +150,8 @@ def _use_agent(agent: Any, thorough: bool) -> None:
     observation = 0 if agent._task.observations.kind == "one-hot" else np.zeros(given, agent._task.observations.dtype)
     agent.predict(observation)
     repr(agent.exploration_rate)
+    if agent.configuration.training.keep_best:
+        agent.policies.rows()
     if thorough:
         agent.to_numpy()
 

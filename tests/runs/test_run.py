@@ -12,6 +12,7 @@ import pytest
 
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
+from srgdqn.runs.manifest import render
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
@@ -112,6 +113,61 @@ def test_what_was_saved_is_loaded(folder: Path) -> None:
     assert sorted(os.listdir(folder)) == FILES
     assert_equal(load(folder), small_run())
     assert_equal(load(str(folder)), small_run())
+
+
+def with_best() -> Run:
+    """The small run, and what its rounds were at their best."""
+    rows = dict(
+        round=[0, 0, 1],
+        policy=["last", "best", "best"],
+        step=[1_000, 640, 640],
+        chosen_by=[None, -90.5, None],
+        fresh_episodes=[20, 20, 0],
+        fresh_return=[-110.0, -95.0, None],
+        fresh_length=[110.0, 95.0, None],
+        fresh_success=[0.5, 0.75, None],
+    )
+    run = small_run()
+    best = {name: array + np.float32(1) for name, array in run.parameters.items()}
+    return dataclasses.replace(run, tables={**run.tables, "policies": frame("policies", rows)}, best=best)
+
+
+def test_the_best_policies_are_saved_beside_the_last(tmp_path: Path) -> None:
+    folder = save(with_best(), tmp_path / "run")
+    assert sorted(os.listdir(folder)) == sorted([*FILES, "best.safetensors", "policies.parquet"])
+    loaded = load(folder)
+    assert_equal(loaded, with_best())
+    assert loaded.best.keys() == loaded.parameters.keys()
+    for name, array in with_best().best.items():
+        assert loaded.best[name].tobytes() == array.tobytes()
+    assert load(save(small_run(), tmp_path / "without")).best == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda best: {name: array[:1] for name, array in best.items()},
+        lambda best: {name: array.astype(np.float64) for name, array in best.items()},
+        lambda best: {name: array for name, array in best.items() if "bias" in name},
+        lambda best: {**best, "another": best["layers/0/bias"]},
+        lambda best: {name: array[..., None] for name, array in best.items()},
+    ],
+    ids=["rounds", "type", "missing", "more", "shape"],
+)
+def test_best_policies_unlike_the_last_are_neither_saved_nor_loaded(change: Any, tmp_path: Path) -> None:
+    run = with_best()
+    with pytest.raises(InputError, match="the best parameters have not the names, shapes and types of the last ones"):
+        save(dataclasses.replace(run, best=change(run.best)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    strange = save(dataclasses.replace(run, parameters=change(run.best), best={}), tmp_path / "strange")
+    folder = save(run, tmp_path / "good")
+    data = (strange / "parameters.safetensors").read_bytes()
+    (folder / "best.safetensors").write_bytes(data)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    files = {name: (folder / name).read_bytes() for name in manifest["files"]}
+    (folder / "manifest.json").write_bytes(render(files, manifest["provenance"]))
+    with pytest.raises(InputError, match=r"best\.safetensors cannot be used: its arrays have not the names"):
+        load(folder)
 
 
 def test_a_run_may_have_few_tables(tmp_path: Path) -> None:

@@ -60,6 +60,34 @@ def test_wrong_columns_are_refused(changes: dict[str, Any], said: str) -> None:
     assert said in str(caught.value)
 
 
+POLICIES: dict[str, Any] = {
+    "round": [0, 0],
+    "policy": ["last", "best"],
+    "step": [200, 150],
+    "chosen_by": [None, -1.5],
+    "fresh_episodes": [20, 0],
+    "fresh_return": [2.0, None],
+    "fresh_length": [12.5, None],
+    "fresh_success": [None, None],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (dict(policy=["last", "worst"]), "unknown policies.policy 'worst'"),
+        (dict(policy=["best", "best"]), "policies has a policy of a round twice"),
+        (dict(step=[200, -1]), "policies.step has negative values"),
+        (dict(fresh_episodes=[None, 0]), "policies.fresh_episodes has 1 nulls"),
+    ],
+)
+def test_wrong_policies_are_refused(changes: dict[str, Any], said: str) -> None:
+    assert frame("policies", POLICIES).rows()[1] == (0, "best", 150, -1.5, 0, None, None, None)
+    with pytest.raises(InputError) as caught:
+        frame("policies", {**POLICIES, **changes})
+    assert said in str(caught.value)
+
+
 def test_missing_columns_and_unknown_tables_are_refused() -> None:
     with pytest.raises(InputError, match=r"the table episodes lacks step, ending\. Give every column"):
         frame("episodes", {name: values for name, values in EPISODES.items() if name not in ("step", "ending")})

@@ -167,6 +167,7 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
         + ("not known without --threshold" if threshold is None else f"by a last return of {threshold:g} or more")
         + "; (k): only k rounds have such evaluations",
     )
+    _print_policies(summaries)
     _print_directions(summaries)
     for note in _notes(summaries, results):
         print(note)
@@ -190,6 +191,28 @@ def _print_pairs(summaries: Sequence[Summary], pairs: pl.DataFrame) -> None:
         caption="[ , ]: 95 % bootstrap interval, in which rounds are resampled, the same in both runs; not corrected "
         "for the number of pairs. diverged: rounds of the one and of the other, which score the worst that finished in "
         "any run and have not solved the task; –: most of both diverged, or no round has the score",
+    )
+
+
+def _print_policies(summaries: Sequence[Summary]) -> None:
+    """The last, the best and the averaged policies on fresh starts, where some run has kept its best."""
+    from srgdqn.cli.presentation import CAPTION, NOTHING, print_table, with_interval
+
+    if not any(summary.fresh_best.rounds for summary in summaries):
+        return
+    rows = []
+    for summary in summaries:
+        averaged = summary.fresh_acting.rounds > 0
+        last = summary.fresh_acting if averaged else summary.fresh_last
+        average = with_interval(summary.fresh_last) if averaged else NOTHING
+        rounds = f"{summary.fresh_best.rounds}/{summary.rounds}"
+        rows.append((summary.label, with_interval(last), with_interval(summary.fresh_best), average, rounds))
+    print_table(
+        f"{summaries[0].task}: returns on fresh starts",
+        ("run", "last", "best", "averaged", "rounds"),
+        rows,
+        caption=f"{CAPTION}; best: by the evaluations on the way, which had other starts; averaged: the last, where "
+        "the estimator has an average evaluated",
     )
 
 

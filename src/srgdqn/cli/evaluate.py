@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from srgdqn.cli.options import SavedRun, UserModules
 from srgdqn.cli.parsing import Arg, parse
@@ -31,6 +31,8 @@ class Evaluate:
     """Seed of the starts."""
     round: Annotated[int | None, Arg(default="all")] = None
     """The only round to evaluate."""
+    which: Literal["last", "best"] = "last"
+    """The policy of each round: the last, or the best of the evaluations on the way (of runs with --keep-best)."""
     json: bool = False
     """Print the statistics as JSON on standard output."""
     import_: UserModules = ()
@@ -46,7 +48,10 @@ def run(words: Sequence[str]) -> int:
 
     result = load_result(asked.run)
     played = result.evaluate(
-        episodes=asked.episodes, seed=asked.seed, rounds=None if asked.round is None else [asked.round]
+        episodes=asked.episodes,
+        seed=asked.seed,
+        rounds=None if asked.round is None else [asked.round],
+        which=asked.which,
     )
     rows = _per_round(result, played)
     overall = {name: spread_of([row[name] for row in rows]) for name in ("return", "length", "success")}
@@ -54,6 +59,7 @@ def run(words: Sequence[str]) -> int:
         print_json(
             {
                 "run": str(asked.run),
+                "which": asked.which,
                 "episodes": asked.episodes,
                 "rounds": rows,
                 "overall": {name: vars(spread) for name, spread in overall.items()},
@@ -62,7 +68,8 @@ def run(words: Sequence[str]) -> int:
         return 0
     configuration = result.configuration
     print_table(
-        f"{configuration.task.task} · {configuration.algorithm} · {asked.episodes} greedy episodes per round",
+        f"{configuration.task.task} · {configuration.algorithm} · {asked.episodes} greedy episodes per round"
+        + (" by its best policy" if asked.which == "best" else ""),
         ("round", "return", "sd", "length", "success", "diverged at"),
         [
             (

@@ -30,6 +30,8 @@ class Export:
     """Replace the file, if there is one."""
     round: int | Literal["best"] = "best"
     """The round whose policy it is: a number, or the one with the best last evaluation."""
+    which: Literal["last", "best"] = "last"
+    """Its policy: the last, or the best of the evaluations on the way (of runs with --keep-best)."""
     json: bool = False
     """Print what was written as JSON on standard output."""
 
@@ -47,7 +49,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.results.result import load_result
 
     result = load_result(asked.run)
-    policy = policy_of(result, result.best if isinstance(asked.round, str) else asked.round)
+    policy = policy_of(result, result.best if isinstance(asked.round, str) else asked.round, asked.which)
     saved = write_policy(policy, asked.out, overwrite=asked.overwrite)
     if asked.json:
         print_json(
@@ -61,7 +63,8 @@ def run(words: Sequence[str]) -> int:
         )
         return 0
     print_rows(
-        f"{policy.about['task']} · {policy.about['algorithm']} · round {policy.about['round']}",
+        f"{policy.about['task']} · {policy.about['algorithm']} · round {policy.about['round']}"
+        + (" · best policy" if asked.which == "best" else ""),
         [
             ("observation", described(policy)),
             ("actions", f"0 to {policy.actions - 1}"),

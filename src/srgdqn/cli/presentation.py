@@ -148,9 +148,23 @@ def _what_it_came_to(result: Result, summary: Summary) -> list[tuple[str, str]]:
         ("greedy return", with_interval(summary.greedy_return)),
         ("greedy episode length", with_interval(summary.greedy_length)),
     ]
+    greedy += fresh_rows(summary)
     if result.on_host:  # many environments reward every action alike, and know of no success
         return [*greedy, *per_episode, *per_action[:1]]
     return [*per_action, *per_episode, *greedy, ("greedy success", with_interval(summary.success, percentage))]
+
+
+def fresh_rows(summary: Summary) -> list[tuple[str, str]]:
+    """What the last and the best policies came to on fresh starts, line by line, where the best are kept."""
+    averaged = summary.fresh_acting.rounds > 0
+    named = {
+        "last, averaged" if averaged else "last": summary.fresh_last,
+        "last, not averaged": summary.fresh_acting,
+        "best": summary.fresh_best,
+    }
+    return [
+        (f"return on fresh starts: {name}", with_interval(spread)) for name, spread in named.items() if spread.rounds
+    ]
 
 
 def diverged(summary: Summary) -> str:

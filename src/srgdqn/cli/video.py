@@ -29,6 +29,8 @@ class Video:
     """Replace the file, if there is one."""
     round: int | Literal["best"] = "best"
     """The round whose policy plays: a number, or the one with the best last evaluation."""
+    which: Literal["last", "best"] = "last"
+    """Its policy: the last, or the best of the evaluations on the way (of runs with --keep-best)."""
     episodes: Annotated[int, Arg(least=1)] = 1
     """Episodes, one after the other."""
     seed: int = 0
@@ -60,6 +62,7 @@ def run(words: Sequence[str]) -> int:
         result,
         asked.out,
         round=chosen,
+        which=asked.which,
         episodes=asked.episodes,
         seed=asked.seed,
         overwrite=asked.overwrite,
@@ -71,11 +74,18 @@ def run(words: Sequence[str]) -> int:
         for seed, played in enumerate(film.episodes, asked.seed)
     ]
     if asked.json:
-        about = {"run": str(asked.run), "round": chosen, "reward": settings.reward, "video": str(film.path)}
+        about = {
+            "run": str(asked.run),
+            "round": chosen,
+            "which": asked.which,
+            "reward": settings.reward,
+            "video": str(film.path),
+        }
         print_json({**about, "images": film.images, "images_per_second": film.rate, "episodes": episodes})
         return 0
     print_table(
-        f"{settings.task} · {result.configuration.algorithm} · round {chosen}",
+        f"{settings.task} · {result.configuration.algorithm} · round {chosen}"
+        + (" · best policy" if asked.which == "best" else ""),
         ("episode", "seed", "return", "length", "ended"),
         [
             (

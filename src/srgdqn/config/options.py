@@ -304,6 +304,9 @@ class TrainingSettings:
     limit of a task of your own, or else 1,000)."""
     direction_errors: bool = False
     """Measure at every evaluation how far the estimator's last direction is from the gradient over the whole replay."""
+    keep_best: bool = False
+    """Keep each round's best policy by these evaluations beside the last one, and play both from fresh starts at the
+    end: four times evaluation_episodes episodes each."""
 
     @property
     def first_learning_block(self) -> int:

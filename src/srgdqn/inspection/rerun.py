@@ -29,7 +29,7 @@ from srgdqn.training.host.rounds import evaluation_environment, restored_round
 from srgdqn.training.host.task import make_player
 from srgdqn.training.lane import TERMINATED, TRUNCATED, Lane
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import train
+from srgdqn.training.loop import played_by, train
 from srgdqn.training.program import lane_numbers
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter
@@ -161,7 +161,14 @@ class Rerun:
             )
         except EnvironmentFailedError as error:
             failure = str(error)
-        return recorder.tables(slice(0, 1), [number], configuration, own.divergence) if own.blocks else {}, failure
+        given = (slice(0, 1), [number], configuration, own.divergence)
+        return recorder.tables(*given, played=played_by(own, slice(0, 1))) if own.blocks else {}, failure
+
+    def best_policy(self) -> dict[str, np.ndarray]:
+        """The arrays of the best policy of the round, once it is retrained; none where it is not kept."""
+        own = self._rounds[0]
+        best = {} if own.best is None else own.best.filled(own.policies())
+        return {path: array[0] for path, array in best.items()}
 
     def _run(self, stop: int) -> None:
         own, steps = self._rounds[0], self.steps

@@ -178,7 +178,8 @@ def _check_all(saved: SavedRun, listener: Listener) -> Iterator[RoundCheck]:
     if trained.interrupted:
         raise KeyboardInterrupt
     for place, number in enumerate(saved.result.rounds["round"].to_list()):
-        arrays = {path: array[place] for path, array in trained.policies.items()}
+        last, best = ({path: array[place] for path, array in each.items()} for each in (trained.policies, trained.best))
+        arrays = _together(last, best)
         yield _compared(saved, number, trained.tables, arrays, None)
 
 
@@ -192,8 +193,14 @@ def _check_one(saved: SavedRun, number: int, steps: int | None, listener: Listen
         # An environment that failed at the run's last step fails there once more, which is compared like any other end.
         if failure is not None and round_.steps < min(blocks * saved.block, made):
             raise _failed(number, failure)
-        [arrays] = round_.policies()
+        [last] = round_.policies()
+        arrays = _together(last, round_.best_policy())
     return _compared(saved, number, tables, arrays if whole else {}, None if whole else until)
+
+
+def _together(last: dict[str, np.ndarray], best: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a round's last policy, and of its best one where it is kept."""
+    return last | {f"best.{path}": array for path, array in best.items()}
 
 
 def _failed(number: int, failure: str) -> EnvironmentFailedError:
@@ -207,7 +214,9 @@ def _compared(
     differences, rows = table_differences(saved.result.run.tables, tables, number, until, window)
     count = 0
     if until is None:
-        others, count = parameter_differences(saved.result.parameters_of(number), arrays)
+        best = saved.result.parameters_of(number, "best") if saved.result.run.best else {}
+        stored = _together(saved.result.parameters_of(number), best)
+        others, count = parameter_differences(stored, arrays)
         differences += others
     steps = saved.row_of(number)["steps"] if until is None else until
     return RoundCheck(number, steps, until is None, rows, count, tuple(differences))

@@ -11,7 +11,7 @@ from srgdqn.runs.destination import check_file, write_file
 
 if TYPE_CHECKING:
     from srgdqn.integrations.numpy_policy import PlainPolicy
-    from srgdqn.results.result import Result
+    from srgdqn.results.result import Result, Which
 
 SUFFIXES = (".onnx", ".py")
 
@@ -21,6 +21,7 @@ def export(
     path: str | os.PathLike[str],
     round: int | None = None,  # noqa: A002, as the paper's word is a builtin's name
     *,
+    which: Which = "last",
     overwrite: bool = False,
 ) -> Path:
     """Writes the greedy policy of a round to a file that needs neither this package nor jax.
@@ -29,6 +30,7 @@ def export(
       result: of a run with a built-in network.
       path: its suffix decides the format: `.onnx` for an ONNX model, `.py` for a Python module that needs NumPy alone.
       round: by default the best one.
+      which: the round's last policy, or the best of its evaluations.
       overwrite: replace the file, if there is one.
 
     Returns:
@@ -39,7 +41,8 @@ def export(
     # Imported only now, so that an unusable path is refused without waiting for NumPy.
     from srgdqn.integrations.policy import policy_of
 
-    return write_policy(policy_of(result, result.best if round is None else round), target, overwrite=overwrite)
+    chosen = policy_of(result, result.best if round is None else round, which)
+    return write_policy(chosen, target, overwrite=overwrite)
 
 
 def check_export(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

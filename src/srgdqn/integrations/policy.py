@@ -15,7 +15,7 @@ from srgdqn.errors import InputError
 from srgdqn.integrations.numpy_policy import PlainPolicy
 
 if TYPE_CHECKING:
-    from srgdqn.results.result import Result
+    from srgdqn.results.result import Result, Which
 
 STRIDES: dict[str, tuple[int, ...]] = {"mlp": (), "cnn": (4, 2, 1)}
 """The networks that an export can compute, and the strides of their convolutions (`cnn`: Mnih et al. 2015). Each has
@@ -23,8 +23,8 @@ convolutions, if any, and then layers, all but the last followed by the activati
 one, is refused until `PlainPolicy` and the formats know it."""
 
 
-def policy_of(result: Result, number: int) -> PlainPolicy:
-    """The greedy policy of a round of a result."""
+def policy_of(result: Result, number: int, which: Which = "last") -> PlainPolicy:
+    """The greedy policy of a round of a result, its last or its best one."""
     provenance = result.run.provenance
     images = result.configuration.network.network == "cnn"
     for name in ("observation_shape" if images else "observation_size", "actions"):
@@ -37,7 +37,8 @@ def policy_of(result: Result, number: int) -> PlainPolicy:
         shape = (provenance["observation_size"],)
     version = provenance.get("versions", {}).get("srgdqn") or "unknown"
     about = {"round": str(number), "trained_with": f"srgdqn {version}"}
-    policy = make_policy(result.parameters_of(number), result.configuration, kind, shape, about)
+    about |= {} if which == "last" else {"which": which}
+    policy = make_policy(result.parameters_of(number, which), result.configuration, kind, shape, about)
     if policy.actions != provenance["actions"]:
         raise InputError(
             f"the network of round {number} has {policy.actions} outputs, but its task has {provenance['actions']} "

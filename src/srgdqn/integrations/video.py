@@ -25,7 +25,7 @@ from srgdqn.errors import InputError
 from srgdqn.integrations.video_files import check_video, video_writer
 
 if TYPE_CHECKING:
-    from srgdqn.results.result import Act, Result
+    from srgdqn.results.result import Act, Result, Which
 
 
 _NO_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
@@ -58,6 +58,7 @@ def video(
     path: str | os.PathLike[str],
     *,
     round: int | None = None,  # noqa: A002, as the paper's word is a builtin's name
+    which: Which = "last",
     episodes: int = 1,
     seed: int = 0,
     environment: gymnasium.Env | None = None,
@@ -73,6 +74,7 @@ def video(
       result: of a run.
       path: its suffix decides the format: `.mp4` (needs `srgdqn[video]`) or `.gif`.
       round: by default the best one.
+      which: the round's last policy, or the best of its evaluations.
       episodes: how many are played, one after the other.
       seed: the k-th episode starts from seed + k.
       environment: made with `render_mode="rgb_array"`, for a run in an environment of your own; it is not closed.
@@ -81,7 +83,7 @@ def video(
 
     """
     target = check_video(path, overwrite=overwrite)
-    act = result.policy(result.best if round is None else round)
+    act = result.policy(result.best if round is None else round, which)
     limit = result.run.provenance.get("evaluation_limit", _USUAL_LIMIT)
     # The twin of a compiled task is made with that limit; others have their own, or none at all.
     own_limit = environment is None and is_compiled(result.configuration.task.task)

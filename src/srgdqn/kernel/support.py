@@ -34,7 +34,7 @@ _MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 6, 12
 # are and their random keys, and what is recorded and evaluated when.
 AROUND = any_value(
     "kernel initialisation rounds seed lanes window evaluation_interval evaluation_episodes evaluation_limit "
-    "direction_errors"
+    "direction_errors keep_best"
 )
 # Where the environment runs in Python, also that, the budget, the replay memory and what is drawn from it.
 AROUND_LEARNER: dict[str, Values] = {

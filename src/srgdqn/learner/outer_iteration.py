@@ -150,6 +150,12 @@ def evaluated_parameters(configuration: Configuration, state: LearnerState, *, r
     return parameters
 
 
+def evaluates_others(configuration: Configuration) -> bool:
+    """Whether evaluations have other parameters than θ."""
+    chosen = chosen_estimator(configuration)
+    return chosen is not None and chosen.evaluated is not None
+
+
 def logged_columns(configuration: Configuration) -> tuple[str, ...]:
     """The names of the numbers that the estimator logs."""
     chosen = chosen_estimator(configuration)

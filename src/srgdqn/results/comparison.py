@@ -22,6 +22,7 @@ from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.results.curves import training_seconds, windows_of
 from srgdqn.results.result import Result
+from srgdqn.runs.tables import POLICIES_KEPT
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,12 @@ class Summary:
     """‖Δ - G‖² over the same of the gradient on D: below 1, the estimator is nearer to G."""
     direction_cosine: Spread = Spread(0)
     """The cosine between Δ and G."""
+    fresh_last: Spread = Spread(0)
+    """Mean return of the last policies on fresh starts, of all rounds, where the best are kept (`keep_best`)."""
+    fresh_best: Spread = Spread(0)
+    """The same of the best policies."""
+    fresh_acting: Spread = Spread(0)
+    """The same of the last parameters that act, where the estimator has others evaluated: an average, say."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
@@ -138,6 +145,7 @@ def summarise(result: Result, label: str | None = None, threshold: float | None 
         gradient_evaluations=_mean(rounds["gradient_evaluations"]),
         seconds=training_seconds(result) / rounds.height if rounds.height else None,
         **_direction_spreads(result, final),
+        **{f"fresh_{name}": spread_of(fresh_returns(result, name).values()) for name in POLICIES_KEPT},
     )
 
 
@@ -151,6 +159,12 @@ def greedy_returns(result: Result) -> dict[int, float]:
     round that diverged.
     """
     return _by_round(_last_evaluations(result), pl.col("return").mean())
+
+
+def fresh_returns(result: Result, policy: str) -> dict[int, float]:
+    """The mean return of a policy of each round on fresh starts (`runs.tables.POLICIES`), where it was played."""
+    rows = result.policies.filter(pl.col("policy") == policy, pl.col("fresh_return").is_not_null())
+    return dict(rows.select("round", "fresh_return").iter_rows())
 
 
 def areas(result: Result) -> dict[int, float]:
@@ -227,7 +241,7 @@ def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = Non
     ]
 
 
-_INSTRUMENTS = ("direction_errors",)
+_INSTRUMENTS = ("direction_errors", "keep_best")
 """Options that change no bit of what is learnt."""
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,10 +16,11 @@ from srgdqn.config import Configuration
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, unknown
 from srgdqn.runs.provenance import required
 from srgdqn.runs.run import Run, load, save
-from srgdqn.runs.tables import DIRECTIONS, frame
+from srgdqn.runs.tables import DIRECTIONS, POLICIES, frame
+from srgdqn.runs.tensors import Tensors
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
 Act = Callable[[Any], Any]
 """From an observation to an action."""
 
+Which: TypeAlias = Literal["last", "best"]
+"""A round's last policy, or the best of its evaluations on the way."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """A finished or interrupted run: `srgdqn.train` and `srgdqn.load` return one.
 
-    Tables (`curves`, `episodes`, `evaluations`, `rounds`, `timings`, `directions`) are polars data frames;
+    Tables (`curves`, `episodes`, `evaluations`, `rounds`, `timings`, `directions`, `policies`) are polars data frames;
     `srgdqn.runs.tables` describes their columns. A round that diverged is in `rounds` with the step at which it did
     (`diverged_at`).
     """
@@ -102,6 +106,14 @@ class Result:
         found = self.run.tables.get("directions")
         return frame("directions", dict.fromkeys(DIRECTIONS, ())) if found is None else found
 
+    @property
+    def policies(self) -> pl.DataFrame:
+        """What each round's last and best policy come to on fresh starts, where the best are kept (`keep_best`); no
+        rows elsewhere.
+        """
+        found = self.run.tables.get("policies")
+        return frame("policies", dict.fromkeys(POLICIES, ())) if found is None else found
+
     def _stored_table(self, name: str) -> pl.DataFrame:
         if name not in self.run.tables:
             raise InputError(f"this run has no table of {name}: it is damaged. Restore it from a copy.")
@@ -119,8 +131,10 @@ class Result:
             raise InputError(f"this run has evaluations of round {best}, but no such round: it is damaged.")
         return best
 
-    def policy(self, number: int) -> Act:
+    def policy(self, number: int, which: Which = "last") -> Act:
         """The greedy policy of a round: a function from an observation to an action, or from rows of them to actions.
+
+        It is the round's last one or, where they are kept, the best of its evaluations on the way.
 
         It takes observations as the environment gives them (several dimensions are flattened, a number of a Discrete
         space is made one-hot, as in training) and returns actions as a Gymnasium environment takes them; for compiled
@@ -132,8 +146,9 @@ class Result:
 
         (row,) = self._rows_of([number])
         network = self._network()
-        parameters = _filled(self.run, network, row)
-        normaliser = _normaliser(self.run, row)
+        arrays = self._arrays(which)
+        parameters = _filled(arrays, network, row)
+        normaliser = self._normaliser(arrays, row)
 
         @jax.jit
         def act(rows: Any) -> Any:
@@ -151,10 +166,10 @@ class Result:
 
         return policy
 
-    def parameters_of(self, number: int) -> dict[str, np.ndarray]:
+    def parameters_of(self, number: int, which: Which = "last") -> dict[str, np.ndarray]:
         """The stored arrays of a round by path, such as `network.layers.0.weight`."""
         (row,) = self._rows_of([number])
-        return {name: array[row] for name, array in self.run.parameters.items()}
+        return {name: array[row] for name, array in self._arrays(which).items()}
 
     def evaluate(
         self,
@@ -163,6 +178,7 @@ class Result:
         seed: int | None = None,
         rounds: Sequence[int] | None = None,
         environment: FuncEnv | Environment | None = None,
+        which: Which = "last",
     ) -> pl.DataFrame:
         """Plays greedy episodes with the policies of rounds, on the raw reward, as the evaluations during training do.
 
@@ -171,9 +187,10 @@ class Result:
           seed: of the episodes' starts, which depend on nothing else; by default the run's.
           rounds: their numbers; by default all.
           environment: the user's own, where the run was trained in one; also a function that makes it.
+          which: of each round, its last or its best policy.
 
         Returns:
-          A row per episode, with the columns of `evaluations`; `step` is how many steps the round was trained for.
+          A row per episode, with the columns of `evaluations`; `step` is how many steps the policy was trained for.
 
         """
         if episodes < 1:
@@ -181,19 +198,19 @@ class Result:
         chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
         if not chosen:
             raise InputError("there is no round to evaluate. Give a run that was not interrupted before any had begun.")
-        rows = self._rows_of(chosen)
+        rows, arrays = self._rows_of(chosen), self._arrays(which)
         given = self.user_environment if environment is None else environment
         seed = self.configuration.training.seed if seed is None else seed
         if self.on_host:
-            played, success = self._play_on_host(rows, given, seed, episodes), "none"
+            played, success = self._play_on_host(arrays, rows, given, seed, episodes), "none"
         else:
-            played, success = self._play_compiled(rows, given, seed, episodes)
+            played, success = self._play_compiled(arrays, rows, given, seed, episodes)
         ended = ~played.terminated if success == "truncation" else played.terminated
         return frame(
             "evaluations",
             {
                 "round": np.repeat(np.array(chosen, np.int32), episodes),
-                "step": np.repeat(self.rounds["steps"].to_numpy()[rows], episodes),
+                "step": np.repeat(self._steps_of(chosen, which), episodes),
                 "episode": np.tile(np.arange(episodes, dtype=np.int32), len(chosen)),
                 "return": played.total_reward.ravel().astype(np.float64),
                 "length": played.length.ravel().astype(np.int32),
@@ -204,6 +221,30 @@ class Result:
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Saves the run in a new folder, atomically, and returns the folder."""
         return save(self.run, folder, overwrite=overwrite)
+
+    def _arrays(self, which: Which) -> Tensors:
+        """The stored arrays of all rounds' last or best policies."""
+        if which not in ("last", "best"):
+            raise unknown("policy", which, ("last", "best"))
+        if which == "last":
+            return self.run.parameters
+        if not self.run.best:
+            raise InputError(
+                "this run has no best policies: it was trained without keep_best (--keep-best), and has the last one "
+                "of each round alone. Give which='last' (--which last), or train it again with keep_best."
+            )
+        return self.run.best
+
+    def _steps_of(self, numbers: Sequence[int], which: Which) -> np.ndarray:
+        """The steps that these rounds' policies were trained for."""
+        made = self.rounds.select("round", "steps")
+        if which == "best":
+            made = self.policies.filter(pl.col("policy") == "best").select("round", "step")
+        steps = dict(made.iter_rows())
+        missing = [number for number in numbers if number not in steps]
+        if missing:
+            raise InputError(f"this run's table of policies has no best one of round {missing[0]}: it is damaged.")
+        return np.array([steps[number] for number in numbers], np.int64)
 
     def _rows_of(self, numbers: Sequence[int]) -> np.ndarray:
         """The rows of these rounds in the stored arrays."""
@@ -217,7 +258,9 @@ class Result:
             raise InputError(f"this run has {len(known)} rounds, and the parameters of {stored}: it is damaged.")
         return rows
 
-    def _play_compiled(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> tuple[Any, str]:
+    def _play_compiled(
+        self, arrays: Tensors, rows: np.ndarray, environment: Any, seed: int, episodes: int
+    ) -> tuple[Any, str]:
         """Episodes of some rounds' policies in a compiled task, and what counts as success there."""
         import jax
 
@@ -233,10 +276,10 @@ class Result:
         def play(parameters: Any, normaliser: Any) -> Any:
             return evaluate_greedily(task, network, parameters, normaliser, keys)
 
-        played = jax.jit(jax.vmap(play))(_filled(self.run, network, rows), _normaliser(self.run, rows))
+        played = jax.jit(jax.vmap(play))(_filled(arrays, network, rows), self._normaliser(arrays, rows))
         return jax.tree.map(np.asarray, played), task.success
 
-    def _play_on_host(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> Any:
+    def _play_on_host(self, arrays: Tensors, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> Any:
         """Episodes of some rounds' policies in a Gymnasium environment."""
         import jax
 
@@ -251,9 +294,23 @@ class Result:
         )
         task = same_task(self.configuration, source, self.run.provenance)
         network = self._network()
-        policies = (policy_of(network, _filled(self.run, network, row), _normaliser(self.run, row)) for row in rows)
+        policies = (policy_of(network, _filled(arrays, network, row), self._normaliser(arrays, row)) for row in rows)
         played = list(evaluate_policies(task, policies, seed=seed, episodes=episodes))
         return jax.tree.map(lambda *leaves: np.stack(leaves), *played)
+
+    def _normaliser(self, stored: Tensors, rows: Any) -> Normaliser:
+        """What observations are normalised with, if they are: statistics or constants."""
+        from srgdqn.learner.normalisation import Moments, Normaliser, Scale
+
+        if "normaliser.mean" not in stored:
+            return Normaliser(None, None, None)
+        kind = Scale if "normaliser.deviation" in stored else Moments
+        size = required(self.run.provenance, "observation_size")
+        for name in kind._fields:
+            found = stored.get(f"normaliser.{name}")
+            if found is None or found.shape[1:] != (() if name == "weight" else (size,)) or found.dtype.kind != "f":
+                raise InputError(f"the run's observations are normalised, but its {name} is none: it is damaged.")
+        return Normaliser(kind(*(stored[f"normaliser.{name}"][rows] for name in kind._fields)), None, None)
 
     def _network(self) -> Network:
         from srgdqn.learner.networks import make_network
@@ -275,13 +332,12 @@ def load_result(folder: str | os.PathLike[str], *, network: eqx.Module | Network
     return Result(load(folder), network)
 
 
-def _filled(run: Run, network: Network, row: int | np.ndarray) -> Any:
+def _filled(stored: Tensors, network: Network, row: int | np.ndarray) -> Any:
     """The stored parameters of one round, or of several stacked, as the network's own tree."""
     import equinox as eqx
     import jax
 
     shapes = eqx.filter_eval_shape(network.init, jax.random.key(0))
-    stored = run.parameters
 
     def leaf(path: Any, shape: Any) -> np.ndarray:
         name = "network." + jax.tree_util.keystr(path, simple=True, separator=".")
@@ -295,22 +351,6 @@ def _filled(run: Run, network: Network, row: int | np.ndarray) -> Any:
         return found[row]
 
     return jax.tree_util.tree_map_with_path(leaf, shapes)
-
-
-def _normaliser(run: Run, rows: Any) -> Normaliser:
-    """What observations are normalised with, if they are: statistics or constants."""
-    from srgdqn.learner.normalisation import Moments, Normaliser, Scale
-
-    stored = run.parameters
-    if "normaliser.mean" not in stored:
-        return Normaliser(None, None, None)
-    kind = Scale if "normaliser.deviation" in stored else Moments
-    size = required(run.provenance, "observation_size")
-    for name in kind._fields:
-        found = stored.get(f"normaliser.{name}")
-        if found is None or found.shape[1:] != (() if name == "weight" else (size,)) or found.dtype.kind != "f":
-            raise InputError(f"the run's observations are normalised, but its {name} is none: it is damaged.")
-    return Normaliser(kind(*(stored[f"normaliser.{name}"][rows] for name in kind._fields)), None, None)
 
 
 def _action_table(run: Run) -> tuple[Any, ...] | None:

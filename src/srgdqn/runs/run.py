@@ -23,6 +23,7 @@ from srgdqn.runs.untrusted import damaged, decoded
 
 _CONFIGURATION = "configuration.toml"
 _PARAMETERS = "parameters.safetensors"
+_BEST = "best.safetensors"
 _TABLES = {f"{name}.parquet": name for name in tables.SCHEMAS}
 
 
@@ -38,15 +39,20 @@ class Run:
     """The final parameters by path, each with the round axis first."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Versions and machine, as `srgdqn.runs.provenance` gives them."""
+    best: Tensors = field(default_factory=dict)
+    """The parameters of each round's best policy, like those above; nothing where they were not kept."""
 
 
 def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Writes the run into a new folder, whole or not at all; `overwrite` replaces an older run's folder altogether."""
+    if run.best and _forms(run.best) != _forms(run.parameters):
+        raise InputError("the best parameters have not the names, shapes and types of the last ones. Give both alike.")
     check_destination(folder, overwrite=overwrite)
     files = {
         _CONFIGURATION: _configuration_bytes(run.configuration),
         **{f"{name}.parquet": tables.encode(name, table) for name, table in run.tables.items()},
         _PARAMETERS: encode_parameters(run.parameters),
+        **({_BEST: encode_parameters(run.best)} if run.best else {}),
     }
     return write_folder(folder, {**files, MANIFEST: manifest.render(files, run.provenance)}, overwrite=overwrite)
 
@@ -56,11 +62,15 @@ def load(folder: str | os.PathLike[str]) -> Run:
     path = Path(folder)
     if not os.path.lexists(path / MANIFEST) and (advice := how_to_resume(path)) is not None:
         raise InputError(f"the run to {path} is not finished: 'srgdqn watch' shows whether it is running. {advice}")
-    files, about = read_folder(path, manifest.RUN, lambda name: name in (_CONFIGURATION, _PARAMETERS, *_TABLES))
+    files, about = read_folder(path, manifest.RUN, lambda name: name in (_CONFIGURATION, _PARAMETERS, _BEST, *_TABLES))
     for name in (_CONFIGURATION, _PARAMETERS):
         if name not in files:
             raise damaged(path / MANIFEST, f"it does not list {name}")
     decoded(path / MANIFEST, lambda _: check_metadata(about), b"")
+    parameters = decoded(path / _PARAMETERS, decode_parameters, files[_PARAMETERS])
+    best = decoded(path / _BEST, decode_parameters, files[_BEST]) if _BEST in files else {}
+    if best and _forms(best) != _forms(parameters):
+        raise damaged(path / _BEST, f"its arrays have not the names, shapes and types of those in {_PARAMETERS}")
     return Run(
         configuration=decoded(path / _CONFIGURATION, _configuration, files[_CONFIGURATION]),
         tables={
@@ -68,9 +78,14 @@ def load(folder: str | os.PathLike[str]) -> Run:
             for name, table in _TABLES.items()
             if name in files
         },
-        parameters=decoded(path / _PARAMETERS, decode_parameters, files[_PARAMETERS]),
+        parameters=parameters,
         provenance=about,
+        best=best,
     )
+
+
+def _forms(tensors: Tensors) -> dict[str, tuple[tuple[int, ...], str]]:
+    return {name: (array.shape, array.dtype.name) for name, array in tensors.items()}
 
 
 def _configuration_bytes(configuration: Configuration) -> bytes:

@@ -85,6 +85,18 @@ DIRECTIONS: Schema = {
     "plain_cosine": pl.Float64(),
 }
 
+POLICIES: Schema = {
+    "round": pl.Int32(),  # from 0
+    "policy": pl.String(),  # one of POLICIES_KEPT
+    "step": pl.Int64(),  # environment steps trained before it
+    "chosen_by": pl.Float64(),  # mean return of the evaluation that it was chosen by; null where none chose it
+    # What it came to on fresh starts, after training; null in a round that was interrupted, or could not be evaluated.
+    "fresh_episodes": pl.Int32(),  # 0 there
+    "fresh_return": pl.Float64(),  # mean sum of raw rewards
+    "fresh_length": pl.Float64(),  # mean environment steps
+    "fresh_success": pl.Float64(),  # share of them; null also where the task has no such notion
+}
+
 SCHEMAS: dict[str, Schema] = {
     "curves": CURVES,
     "episodes": EPISODES,
@@ -92,18 +104,26 @@ SCHEMAS: dict[str, Schema] = {
     "rounds": ROUNDS,
     "timings": TIMINGS,
     "directions": DIRECTIONS,
+    "policies": POLICIES,
 }
 
-_ASKED_FOR_BY = {"directions": "direction_errors"}
+_ASKED_FOR_BY = {"directions": "direction_errors", "policies": "keep_best"}
 """The options of training that must be on for a run to have these tables."""
 
 ENDINGS = ("terminated", "truncated", "censored")
 PHASES = ("compile", "train", "evaluate", "checkpoint", "measure")
+POLICIES_KEPT = ("last", "best", "acting")
+"""The policies of a round. The last is the one that is evaluated; where that is not of θ itself, but of an average of
+it, say, `acting` is of the last θ."""
 
-_VALUES = {"ending": ENDINGS, "phase": PHASES}
-_NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"}) | {
-    name for name in DIRECTIONS if name not in ("round", "step")
-}
+_VALUES = {"ending": ENDINGS, "phase": PHASES, "policy": POLICIES_KEPT}
+_NULLABLE = frozenset(
+    {
+        *("loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"),
+        *(name for name in DIRECTIONS if name not in ("round", "step")),
+        *("chosen_by", "fresh_return", "fresh_length", "fresh_success"),
+    }
+)
 
 
 def names_for(settings: TrainingSettings) -> list[str]:
@@ -142,6 +162,8 @@ def conforming(name: str, table: pl.DataFrame) -> pl.DataFrame:
                     raise unknown(f"{name}.{column}", value, _VALUES[column])
     if name == "rounds" and table["round"].is_duplicated().any():
         raise InputError("rounds.round has a round twice. Give each of them one row.")
+    if name == "policies" and table.select("round", "policy").is_duplicated().any():
+        raise InputError("policies has a policy of a round twice. Give each of them one row.")
     return in_order(table.select(list(schema)))
 
 

@@ -100,7 +100,7 @@ class PreparedRun:
         }
         names = names_for(self.configuration.training)
         frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in names}
-        return self.with_user_code(Run(self.configuration, frames, trained.policies, about))
+        return self.with_user_code(Run(self.configuration, frames, trained.policies, about, trained.best))
 
     def with_user_code(self, run: Run) -> Result:
         """A trained run as a result that can act: with the user's own network and environment."""

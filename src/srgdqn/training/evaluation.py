@@ -18,7 +18,12 @@ from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, begin_episode, take_step
 
-_STREAM = 0xE7A1  # keeps the evaluation's random numbers apart from the rounds'
+STREAM = 0xE7A1
+"""Keeps the evaluation's random numbers apart from the rounds'."""
+FRESH_STREAM = 0xF4E50
+"""Likewise, of the episodes that are played at the end with the policies that the others chose."""
+FRESH_EVALUATIONS = 4
+"""How many times as many these are."""
 
 
 class Evaluation(NamedTuple):
@@ -37,11 +42,16 @@ class EvaluationKeys(NamedTuple):
     first_observation: PRNGKeyArray
 
 
-def evaluation_keys(seed: int, episodes: int) -> EvaluationKeys:
+def evaluation_keys(seed: int, episodes: int, stream_number: int = STREAM) -> EvaluationKeys:
     """The random keys of the evaluation episodes of a run."""
-    stream = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _STREAM)
+    stream = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), stream_number)
     parts = [jax.random.fold_in(stream, part) for part in (2**32 - 1, 2**32 - 2)]
     return EvaluationKeys(jax.random.split(stream, episodes), *(jax.random.split(part, episodes) for part in parts))
+
+
+def fresh_keys(seed: int, episodes: int) -> list[EvaluationKeys]:
+    """Those of the episodes at its end, by evaluations of so many."""
+    return [evaluation_keys(seed, episodes, FRESH_STREAM + place) for place in range(FRESH_EVALUATIONS)]
 
 
 def evaluate_greedily(

@@ -25,7 +25,7 @@ from srgdqn.tasks import Task
 from srgdqn.training.job_split import Shares
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import Halt, Owners, Segment, restore, train
+from srgdqn.training.loop import Halt, Owners, Segment, played_by, restore, train
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter, finished
@@ -118,6 +118,7 @@ class ShareResult(NamedTuple):
     first_round: int
     tables: Tables
     policies: dict[str, np.ndarray]
+    best: dict[str, np.ndarray]  # likewise, where they are kept
     whole: bool  # not cut short
     probed: list[tuple[np.ndarray, Any]]  # numbers of blocks, and their rows
     ring: np.ndarray | None = None  # where it is a recording
@@ -189,6 +190,7 @@ def _results(
     trainer: JobTrainer, job: Job, rounds: LaneRounds, recorder: Recorder, probed: list[tuple[np.ndarray, Any]]
 ) -> list[ShareResult]:
     policies, divergence, ring = rounds.policies(), rounds.divergence, rounds.lanes.ring
+    best = {} if rounds.best is None else rounds.best.filled(policies)
     results, stop = [], 0
     for share in job.shares:
         start, stop = stop, stop + len(share.rounds)
@@ -200,8 +202,11 @@ def _results(
             ShareResult(
                 share.place,
                 share.rounds.start,
-                recorder.tables(lanes, share.rounds, configuration, divergence, share=fraction),
+                recorder.tables(
+                    lanes, share.rounds, configuration, divergence, share=fraction, played=played_by(rounds, lanes)
+                ),
                 {path: array[lanes] for path, array in policies.items()},
+                {path: array[lanes] for path, array in best.items()},
                 not rounds.active,
                 [(blocks, jax.tree.map(lambda leaf, w=lanes: leaf[w], rows)) for blocks, rows in probed],
                 None if trainer.instruments.blocks_kept is None else np.array(ring[lanes]),

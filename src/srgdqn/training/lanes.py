@@ -17,11 +17,12 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.engines.executor import never
-from srgdqn.learner.outer_iteration import evaluated_parameters
+from srgdqn.learner.outer_iteration import evaluated_parameters, evaluates_others
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
+from srgdqn.training.best_policies import BestPolicies
 from srgdqn.training.budget import budget_of, limits_of, total_blocks
 from srgdqn.training.direction_errors import NOT_MEASURED, DirectionErrors, measure
-from srgdqn.training.evaluation import Evaluation, evaluation_keys
+from srgdqn.training.evaluation import Evaluation, evaluation_keys, fresh_keys
 from srgdqn.training.lane import BlockLog, Lane
 from srgdqn.training.loop import Halt, Owners, configuration_digest, policy_arrays
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers
@@ -62,6 +63,7 @@ class LaneRounds:
         self._last_block = total_blocks(settings)
         self._keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
         self.owners = [(configuration_digest(configuration), 0, len(rounds))] if owners is None else owners
+        self.best = BestPolicies(len(rounds), self.policies) if settings.keep_best else None
         self.blocks = 0
         self._chunks: list[Chunk] = []
         self._everyone: Lane | None = None  # every round's state on the host, where there are several chunks
@@ -191,10 +193,31 @@ class LaneRounds:
         arrays = policy_arrays(parameters, self.lanes.normaliser)
         return {path: array[: len(self._rounds)] for path, array in arrays.items()}
 
+    def acting_policies(self) -> Tensors | None:
+        """The same of the parameters that act, where others are evaluated in their place."""
+        if not evaluates_others(self.configuration):
+            return None
+        arrays = policy_arrays(self.lanes.learner.parameters, self.lanes.normaliser)
+        return {path: array[: len(self._rounds)] for path, array in arrays.items()}
+
+    def play_afresh(self, policies: Tensors) -> Evaluation:
+        """Greedy episodes of every round with such policies, from fresh starts."""
+        settings, form = self.configuration.training, self._programs.form
+        keys, count = fresh_keys(settings.seed, settings.evaluation_episodes), len(self._rounds)
+        like = {"network": form.learner.parameters, "normaliser": form.normaliser.observations}
+        unread = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), form.normaliser)
+        played = []
+        for places in self._shared_out(np.arange(count)):
+            taken = filled(like, {path: array[self._padded(places)] for path, array in policies.items()})
+            normaliser = unread._replace(observations=taken["normaliser"])
+            parts = [self._programs.play(taken["network"], normaliser, each) for each in keys]
+            played.append(jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *played)
+
     def states(self, *, last: bool) -> dict[str, Saveable]:
         """What a checkpoint holds of them."""
         del last
-        return {"state": self}
+        return {"state": self} if self.best is None else {"state": self, "best": self.best}
 
     def state(self) -> tuple[Tensors, dict[str, Stream]]:
         """The lanes, and their replays by the numbers of the transitions; without these after the last block."""

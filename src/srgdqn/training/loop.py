@@ -19,10 +19,12 @@ from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Parameters
 from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.outer_iteration import evaluates_others
 from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, by_path, restore_from, snapshot_of
+from srgdqn.training.best_policies import BestPolicies, Played
 from srgdqn.training.budget import evaluation_due, next_stop
 from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.evaluation import Evaluation
@@ -41,6 +43,7 @@ class Rounds(Protocol):
 
     configuration: Configuration
     blocks: int  # done
+    best: BestPolicies | None  # where they are kept
 
     @property
     def owners(self) -> Owners:
@@ -73,6 +76,12 @@ class Rounds(Protocol):
 
     def policies(self) -> Tensors:
         """What the greedy policies are made of, by path."""
+
+    def acting_policies(self) -> Tensors | None:
+        """The same of the parameters that act, where others are evaluated in their place."""
+
+    def play_afresh(self, policies: Tensors) -> Evaluation | None:
+        """Greedy episodes of all rounds with such policies, from fresh starts; None where none can be played."""
 
     def states(self, *, last: bool) -> dict[str, Saveable]:
         """What a checkpoint holds of them. After the last block nobody needs their replays any more."""
@@ -109,6 +118,11 @@ def segments(rounds: Rounds, *, most: int = SEGMENT_BLOCKS, halt: Halt = never) 
             if rounds.blocks > before and (not rounds.active or evaluation_due(settings, rounds.blocks)):
                 # A round that has stopped is evaluated once, when all have.
                 evaluation = rounds.evaluate(everyone=not rounds.active)
+                if rounds.best is not None:
+                    if evaluation is not None:
+                        rounds.best.offer(rounds.blocks, evaluation.total_reward)
+                    if not rounds.active:
+                        rounds.best.play_afresh(rounds)
                 times.append(time.perf_counter())
                 if settings.direction_errors:
                     directions = rounds.direction_errors(everyone=not rounds.active)
@@ -218,6 +232,13 @@ def position_of(checkpoint: Checkpoint) -> tuple[int, bool]:
 def configuration_digest(configuration: Configuration) -> str:
     """What a checkpoint knows a configuration by."""
     return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
+
+
+def played_by(rounds: Rounds, lanes: slice) -> list[Played] | None:
+    """What became of the policies of some of the rounds; None where the best are not kept."""
+    if rounds.best is None:
+        return None
+    return rounds.best.played(rounds.blocks, lanes, acting=evaluates_others(rounds.configuration))
 
 
 def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> Tensors:

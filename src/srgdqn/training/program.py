@@ -42,12 +42,13 @@ class Programs(NamedTuple):
     """The executables for one shape of configuration; calling them is safe from several threads.
 
     `init` takes (seed, round numbers, which lanes are in use), `segment` (lanes, numbers, first block, blocks,
-    limits, data) and consumes the lanes it is given, `evaluate` (lanes, keys).
+    limits, data) and consumes the lanes it is given, `evaluate` (lanes, keys), `play` (parameters, normaliser, keys).
     """
 
     init: Callable[[Array, Array, Array], Lane]
     segment: Callable[[Lane, Numbers, Array, Array, Limits, Any], tuple[Lane, BlockLog]]
     evaluate: Callable[[Lane, EvaluationKeys], Evaluation]
+    play: Callable[[Parameters, Normaliser, EvaluationKeys], Evaluation]
     compile_seconds: float
     width: int  # lanes of a chunk
     together: int  # rounds that cost no more than one
@@ -132,7 +133,7 @@ def shape_of_program(configuration: Configuration) -> Configuration:
     """
     training, default = configuration.training, TrainingSettings()
     budget = ("steps", "outer_iterations", "episodes")
-    on_host = ("rounds", "seed", "window", "evaluation_interval", "direction_errors")
+    on_host = ("rounds", "seed", "window", "evaluation_interval", "direction_errors", "keep_best")
     free = (*budget, *on_host, "learning_starts", "episode_cap", "kernel")
     training = dataclasses.replace(training, **{name: getattr(default, name) for name in free})
     return dataclasses.replace(configuration.shape(), training=training, algorithm="", readings="")
@@ -185,6 +186,7 @@ def _compile(
         run_init,
         run_segment,
         lambda lanes, keys: run_evaluate(*_policies(configuration, lanes), keys),
+        run_evaluate,
         time.perf_counter() - start,
         width,
         min(TEAM, width) if native else width,

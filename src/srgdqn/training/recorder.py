@@ -15,6 +15,7 @@ import numpy.typing as npt
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
+from srgdqn.training.best_policies import Played
 from srgdqn.training.budget import Budget
 from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.evaluation import Evaluation
@@ -291,9 +292,11 @@ class Recorder:
         diverged_at: np.ndarray,
         *,
         share: float = 1.0,
+        played: Sequence[Played] | None = None,
     ) -> Tables:
         """The tables of some of the chunk's rounds, with their numbers, their configuration and their share of the
-        time. `diverged_at` has an axis of all the chunk's rounds. Recording may go on afterwards.
+        time. `diverged_at` has an axis of all the chunk's rounds; `played` is of these rounds' policies, where the best
+        are kept. Recording may go on afterwards.
         """
         chosen = range(*lanes.indices(len(self._carries)))
         curves, episodes = (self._closed(self._rows[name], chosen) for name in ("curves", "episodes"))
@@ -310,7 +313,7 @@ class Recorder:
         directions = self._rows["directions"].read() if "directions" in self._rows else None
         if directions is not None:
             directions |= {name: directions[name][:, chosen.start : chosen.stop] for name in DirectionErrors._fields}
-        return tables_of(configuration, self._endings, rounds, recorded, evaluations, timings, directions)
+        return tables_of(configuration, self._endings, rounds, recorded, evaluations, timings, directions, played)
 
     @staticmethod
     def _closed(rows: GrowingRows, lanes: range) -> list[Columns]:

@@ -52,6 +52,7 @@ class Trained(NamedTuple):
     probed: Any = None  # arrays with axes of rounds and of those blocks first
     recording: np.ndarray | None = None  # every packed transition: axes of rounds, steps and numbers
     failures: dict[int, str] = {}  # noqa: RUF012  # by round on the host, what its environment did wrong
+    best: dict[str, np.ndarray] = {}  # noqa: RUF012  # the best policies, like `policies`, where they are kept
 
 
 def train_rounds(
@@ -151,18 +152,27 @@ def train_side_by_side(
         yield place, _merged(results, expected[place], instruments)
 
 
-def merged(tables: list[Tables], policies: list[dict[str, np.ndarray]], *, whole: bool) -> Trained:
+def merged(
+    tables: list[Tables],
+    policies: list[dict[str, np.ndarray]],
+    best: list[dict[str, np.ndarray]],
+    *,
+    whole: bool,
+) -> Trained:
     """What some rounds after the other left, together."""
-    names = policies[0] if policies else ()
-    together = {name: np.concatenate([each[name] for each in policies]) for name in names}
-    return Trained(merge_tables(tables), together, interrupted=not whole)
+    return Trained(merge_tables(tables), _stacked(policies), interrupted=not whole, best=_stacked(best))
+
+
+def _stacked(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([each[name] for each in parts]) for name in (parts[0] if parts else ())}
 
 
 def _merged(results: list[ShareResult], expected: int, instruments: Instruments) -> Trained:
     """What all the shares of one configuration left, of which so many were expected."""
     results = sorted(results, key=lambda result: result.first_round)
     whole = len(results) == expected and all(each.whole for each in results)
-    trained = merged([each.tables for each in results], [each.policies for each in results], whole=whole)
+    left = zip(*((each.tables, each.policies, each.best) for each in results), strict=True)
+    trained = merged(*(map(list, left) if results else ([], [], [])), whole=whole)
     if results and instruments.probe is not None:
         blocks, probed = _joined([each.probed for each in results])
         trained = trained._replace(probed_blocks=blocks, probed=probed)

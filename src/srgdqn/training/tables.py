@@ -10,6 +10,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, logged_columns, queries_per_iteration
 from srgdqn.tasks import Success, Task
+from srgdqn.training.best_policies import Played
 from srgdqn.training.budget import budget_of
 from srgdqn.training.direction_errors import DirectionErrors
 from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
@@ -49,9 +50,11 @@ def tables_of(
     evaluations: Columns,
     timings: Columns,
     directions: Columns | None = None,
+    played: Sequence[Played] | None = None,
 ) -> Tables:
     """The tables of some rounds; `evaluations`, `timings` and `directions` have the columns of the recorder's rows."""
     numbered = list(zip(rounds, recorded, strict=True))
+    steps = [(number, one.carry.steps) for number, one in numbered]
     count = len(timings["step"])
     return {
         "curves": _stack([_curve_rows(configuration, number, one) for number, one in numbered]),
@@ -66,6 +69,7 @@ def tables_of(
             "seconds": timings["seconds"],
         },
         **({} if directions is None else {"directions": _direction_rows(configuration, directions, numbered)}),
+        **({} if played is None else {"policies": policy_rows(configuration, endings, played, steps)}),
     }
 
 
@@ -128,6 +132,35 @@ def _direction_rows(configuration: Configuration, directions: Columns, numbered:
             if not np.isnan(errors.squared_norm):
                 values = {name: np.ma.masked_invalid([value]) for name, value in errors._asdict().items()}
                 rows.append({"round": np.array([number], np.int32), "step": np.array([step], np.int64), **values})
+    return _stack(rows)
+
+
+def policy_rows(
+    configuration: Configuration, endings: Endings, played: Sequence[Played], rounds: Sequence[tuple[int, int]]
+) -> Columns:
+    """A row per round (its number, and its steps) and policy; masked where nothing was played, and where no evaluation
+    chose it.
+    """
+    rows: list[Columns] = []
+    block = configuration.training.learning_frequency
+    for lane, (number, steps) in enumerate(rounds):
+        for each in played:
+            count, means = 0, (np.nan,) * 3
+            if each.evaluation is not None:
+                returns, lengths, terminated = (np.asarray(column)[lane] for column in each.evaluation)
+                success = np.ma.filled(_success(endings, terminated).astype(float), np.nan)
+                count, means = len(returns), (returns.mean(dtype=np.float64), lengths.mean(), success.mean())
+            came_to = dict(zip(("fresh_return", "fresh_length", "fresh_success"), means, strict=True))
+            rows.append(
+                {
+                    "round": np.array([number], np.int32),
+                    "policy": np.array([each.policy]),
+                    "step": np.array([min(int(each.blocks[lane]) * block, steps)], np.int64),
+                    "chosen_by": np.ma.masked_invalid([each.means[lane]]),
+                    "fresh_episodes": np.array([count], np.int32),
+                    **{name: np.ma.masked_invalid([value]) for name, value in came_to.items()},
+                }
+            )
     return _stack(rows)
 
 

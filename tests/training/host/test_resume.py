@@ -106,7 +106,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "scaled, XLA": (Slope, {"kernel": "xla", "scale_observations": True}),
     "endless": (Endless, {"kernel": "native", "window": 7}),
     "directions": (Slope, {"kernel": "native", "evaluation_interval": 40, "direction_errors": True}),
+    "the best": (Slope, {"kernel": "native", "evaluation_interval": 40, "keep_best": True}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
+    "images, the best": (Pictures, {"network": "cnn", "window": 30, "evaluation_interval": 80, "keep_best": True}),
 }
 
 
@@ -143,7 +145,8 @@ def after(blocks: int, *, kill: bool = False) -> Callable[[], bool]:
 
 def same(one: RoundOutcome, other: RoundOutcome) -> bool:
     assert (one.failure, other.failure) == (None, None)
-    return reproducible(one.tables) == reproducible(other.tables) and bits(one.policies) == bits(other.policies)
+    policies = [bits((outcome.policies, outcome.best)) for outcome in (one, other)]
+    return reproducible(one.tables) == reproducible(other.tables) and policies[0] == policies[1]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -107,7 +107,9 @@ def renamed(configuration: Configuration, name: str) -> Configuration:
 
 
 def _states(round_: HostRound, replay: bool) -> dict[str, Saveable]:
-    return {"state": round_, "memory": round_.memory} if replay else {"state": round_}
+    stored: dict[str, Saveable] = {"state": round_}
+    stored |= {"memory": round_.memory} if replay else {}
+    return stored if round_.best is None else {**stored, "best": round_.best}
 
 
 def _restored(

@@ -19,21 +19,25 @@ from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.runs.provenance import required
-from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.evaluation import STREAM, Evaluation
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task
-
-_STREAM = 0xE7A1  # separates the evaluation's seeds from the rounds'
 
 
 def evaluate_policy(
-    environment: gym.Env, task: HostTask, act: Callable[[np.ndarray], int], *, seed: int, episodes: int
+    environment: gym.Env,
+    task: HostTask,
+    act: Callable[[np.ndarray], int],
+    *,
+    seed: int,
+    episodes: int,
+    stream: int = STREAM,
 ) -> Evaluation:
     """Plays episodes of a task in a copy of its environment; `act` chooses an action's index by an observation."""
     observations, actions = task.observations, task.actions
     returns, lengths, terminations = np.zeros(episodes), np.zeros(episodes, np.int32), np.zeros(episodes, bool)
     for episode in range(episodes):
         try:
-            given, _ = environment.reset(seed=evaluation_seed(seed, episode))
+            given, _ = environment.reset(seed=evaluation_seed(seed, episode, stream))
             present = _finite(observations.encode(given))
             for _ in range(task.evaluation_limit):
                 lengths[episode] += 1
@@ -52,9 +56,9 @@ def evaluate_policy(
     return Evaluation(returns, lengths, terminations)  # type: ignore[arg-type]  # NumPy's arrays serve as well
 
 
-def evaluation_seed(seed: int, episode: int) -> int:
+def evaluation_seed(seed: int, episode: int, stream: int = STREAM) -> int:
     """The seed of an evaluation's episode."""
-    return int(np.random.SeedSequence(seed, spawn_key=(_STREAM, episode)).generate_state(1)[0] >> 1)
+    return int(np.random.SeedSequence(seed, spawn_key=(stream, episode)).generate_state(1)[0] >> 1)
 
 
 def _finite(observation: np.ndarray) -> np.ndarray:

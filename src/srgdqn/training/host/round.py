@@ -21,11 +21,12 @@ from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser, Scale, is_running
-from srgdqn.learner.outer_iteration import LearnerState, chosen_estimator, evaluated_parameters, logged_columns
+from srgdqn.learner.outer_iteration import LearnerState, evaluated_parameters, evaluates_others, logged_columns
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
+from srgdqn.training.best_policies import BestPolicies
 from srgdqn.training.budget import budget_of, limits_of
 from srgdqn.training.direction_errors import DRAWS, NOT_MEASURED, DirectionErrors, measure
-from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.evaluation import FRESH_EVALUATIONS, FRESH_STREAM, Evaluation
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.learner import make_learning
 from srgdqn.training.host.program import HostProgram, Plan, numbers_of
@@ -93,9 +94,9 @@ class HostRound:
         self.numbers = numbers_of(configuration)
         self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
         self.policy = self._learning.policy
-        chosen = chosen_estimator(configuration)
         self._evaluated: tuple[tuple[LearnerState, Normaliser], GreedyPolicy] | None = None
-        self._evaluates_others = chosen is not None and chosen.evaluated is not None
+        self._evaluates_others = evaluates_others(configuration)
+        self.best = BestPolicies(1, self.policies) if configuration.training.keep_best else None
         self.memory = _memory(configuration, task, program.slots)
         self.blocks = 0  # done
         self.iterations = 0  # outer iterations made
@@ -395,17 +396,42 @@ class HostRound:
         arrays = policy_arrays(evaluated_parameters(self.configuration, self.learner), self.normaliser)
         return {path: array[None] for path, array in arrays.items()}
 
+    def acting_policies(self) -> Tensors | None:
+        """The same of the parameters that act, where others are evaluated in their place."""
+        if not self._evaluates_others:
+            return None
+        return {path: array[None] for path, array in policy_arrays(self.learner.parameters, self.normaliser).items()}
+
+    def policy_of(self, policies: Tensors) -> GreedyPolicy:
+        """The policy that is made of such arrays."""
+        like = {"network": self.learner.parameters, "normaliser": self.normaliser.observations}
+        made = filled(like, {path: array[0] for path, array in policies.items()})
+        policy = greedy_policy(self.network, self._program.greedy)
+        policy.update(made["network"], self.normaliser._replace(observations=made["normaliser"]))
+        return policy
+
+    def play_afresh(self, policies: Tensors) -> Evaluation | None:
+        """Greedy episodes with such a policy in the evaluation environment, from fresh starts; None without one."""
+        if self.evaluation_environment is None:
+            return None
+        settings, act = self.configuration.training, self.policy_of(policies).one
+        episodes = FRESH_EVALUATIONS * settings.evaluation_episodes
+        given = (self.evaluation_environment, self.task, act)
+        played = evaluate_policy(*given, seed=settings.seed, episodes=episodes, stream=FRESH_STREAM)
+        return jax.tree.map(lambda leaf: leaf[None], played)
+
     # What is stored of it
 
     def states(self, *, last: bool) -> dict[str, Saveable]:
         """What a checkpoint holds of it: after the last block neither its replay nor unfinished episodes."""
+        kept: dict[str, Saveable] = {"state": self} if self.best is None else {"state": self, "best": self.best}
         if last:
-            return {"state": self}
+            return kept
         if self.open_steps is None:
             self.open_steps = OpenSteps(self.configuration.training.environments)
         if isinstance(self.player, CopiesPlayer):
             self.open_steps.observed = self.player.present
-        return {"memory": self.memory, "open": self.open_steps, "state": self}
+        return {"memory": self.memory, "open": self.open_steps, **kept}
 
     def state(self) -> tuple[Tensors, dict[str, Stream]]:
         """Everything but its replay and its environments."""

@@ -31,7 +31,7 @@ from srgdqn.training.host.program import HostProgram, host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.steps import OpenSteps
 from srgdqn.training.host.task import HostTask, make_player
-from srgdqn.training.loop import Halt, Segment, restore, train
+from srgdqn.training.loop import Halt, Segment, played_by, restore, train
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter, SharedProgress, finished
 from srgdqn.training.rounds import Trained, merged
@@ -46,6 +46,7 @@ class RoundOutcome(NamedTuple):
     policies: dict[str, np.ndarray]
     whole: bool  # not cut short
     failure: str | None  # what its environment did wrong
+    best: dict[str, np.ndarray] = {}  # noqa: RUF012  # the best policy, where it is kept
 
 
 def train_on_host(
@@ -104,7 +105,8 @@ def train_on_host(
     outcomes.sort(key=lambda outcome: outcome.number)
     whole = len(outcomes) == rounds and all(outcome.whole for outcome in outcomes)
     begun = [outcome for outcome in outcomes if outcome.tables]
-    trained = merged([each.tables for each in begun], [each.policies for each in begun], whole=whole)
+    left = ([each.tables for each in begun], [each.policies for each in begun], [each.best for each in begun])
+    trained = merged(*left, whole=whole)
     failures = {outcome.number: outcome.failure for outcome in outcomes if outcome.failure is not None}
     return trained._replace(failures=failures)
 
@@ -182,8 +184,10 @@ def restored_round(
 def outcome_of(round_: HostRound, recorder: Recorder, failure: str | None = None) -> RoundOutcome:
     """What a round has come to by now."""
     given = (slice(0, 1), [round_.number], round_.configuration, round_.divergence)
-    tables = recorder.tables(*given) if round_.blocks else {}
-    return RoundOutcome(round_.number, tables, round_.policies(), not round_.active and failure is None, failure)
+    tables = recorder.tables(*given, played=played_by(round_, slice(0, 1))) if round_.blocks else {}
+    policies = round_.policies()
+    best = {} if round_.best is None else round_.best.filled(policies)
+    return RoundOutcome(round_.number, tables, policies, not round_.active and failure is None, failure, best)
 
 
 def evaluation_environment(task: HostTask) -> gym.Env | None:
