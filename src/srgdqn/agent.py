@@ -81,6 +81,7 @@ class Agent:
             algorithm,
             readings=readings,
             defaults=defaults_for(source),
+            typed=options,
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )
