@@ -26,7 +26,7 @@ from srgdqn.errors import InputError, shown
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
-from srgdqn.integrations.policy import make_policy
+from srgdqn.integrations.policy import about_parts, make_policy
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
@@ -376,7 +376,8 @@ class Agent:
         reading, round_ = self._task.observations, self._round
         parameters = evaluated_parameters(self.configuration, round_.learner)
         arrays = policy_arrays(parameters, round_.normaliser)
-        return make_policy(arrays, self.configuration, reading.kind, reading.shape, {"steps": str(round_.steps)})
+        about = {"steps": str(round_.steps), **about_parts(reading.metadata())}
+        return make_policy(arrays, self.configuration, reading.kind, reading.shape, about)
 
     def close(self) -> None:
         """Closes the environments that the agent made for itself; learning again makes new ones."""
