@@ -30,7 +30,7 @@ from srgdqn.errors import InputError, shown, unknown
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
-from srgdqn.integrations.policy import make_policy
+from srgdqn.integrations.policy import about_parts, make_policy
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
@@ -89,6 +89,7 @@ class Agent:
             algorithm,
             readings=readings,
             defaults=defaults_for(source),
+            typed=options,
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )
@@ -416,7 +417,7 @@ class Agent:
     def to_numpy(self, which: Which = "last") -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
         reading, about = self._task.observations, {"steps": str(self._round.steps)}
-        about |= {} if which == "last" else {"which": which}
+        about |= about_parts(reading.metadata()) | ({} if which == "last" else {"which": which})
         return make_policy(self.parameters(which), self.configuration, reading.kind, reading.shape, about)
 
     def parameters(self, which: Which = "last") -> dict[str, np.ndarray]:

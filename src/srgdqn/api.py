@@ -75,8 +75,9 @@ def train(
 
     """
     given = what_is_given(task, network)
-    options = {**given.options, **options}
-    configuration = configure(given.task, algorithm, readings=readings, defaults=given.defaults, **options)
+    together = {**given.options, **options}
+    how_named: dict[str, Any] = {"readings": readings, "defaults": given.defaults}
+    configuration = configure(given.task, algorithm, **how_named, typed=options, **together)
     checkpoints = None
     if out is not None:
         checkpoints = CheckpointOptions(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()

@@ -82,7 +82,7 @@ def test_help_shows_a_files_values(
 
 def test_only_what_was_given_is_read() -> None:
     words = "CartPole --eta 1 --hidden 20 8 --time-limit none --no-mask-terminal --steps 100_000"
-    asked, _ = _read(words.split())
+    asked, *_ = _read(words.split())
     assert asked.options == {
         "eta": 1.0,
         "hidden": (20, 8),
@@ -96,13 +96,13 @@ def test_only_what_was_given_is_read() -> None:
 
 def test_every_logger_that_has_an_option_can_be_given() -> None:
     names = loggers_with_options()
-    asked, _ = _read(["CartPole", *(word for name in names for word in (f"--{name}", "x"))])
+    asked, *_ = _read(["CartPole", *(word for name in names for word in (f"--{name}", "x"))])
     assert names.keys() == {"tensorboard", "wandb"}
     assert vars(asked.loggers) == dict.fromkeys(names, "x")
 
 
 def test_options_may_come_before_names_and_with_underscores() -> None:
-    asked, _ = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
+    asked, *_ = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
     assert (asked.task, asked.algorithm, asked.json) == ("CartPole", "svr-dqn", True)
     assert asked.options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
 
@@ -123,9 +123,9 @@ def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_pat
     file.write_text(
         "algorithm = 'svr-dqn'\nreadings = 'printed'\neta = 0.1\nalpha = 0.2\nsteps = 5000\ntask = 'CartPole'"
     )
-    asked, _ = _read(["--config", str(file), "--eta", "0.3"])
+    asked, *_ = _read(["--config", str(file), "--eta", "0.3"])
     assert (asked.task, asked.algorithm, asked.readings) == ("CartPole", "svr-dqn", "printed")
     assert asked.options == {"eta": 0.3, "alpha": 0.2, "steps": 5_000}
-    other, _ = _read(["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"])
+    other, *_ = _read(["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"])
     assert (other.task, other.algorithm, other.readings) == ("MountainCar", "dqn-sgd", "corrected")
     assert other.options == {"eta": 0.1, "alpha": 0.2, "episodes": 7}

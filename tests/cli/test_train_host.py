@@ -94,7 +94,7 @@ def test_a_failing_environment_costs_nothing_that_was_learnt(
         (["Pendulum-v1", "--action-bins", "none"], "--action-bins 12"),
         (["CartPole-v1", "--action-bins", "4"], "discrete already"),
         (["CartPole-v1", "--kernel", "native", "--activation", "tanh"], "kernel is 'native'"),
-        (["Blackjack-v1"], "gymnasium.wrappers.FlattenObservation"),
+        (["Blackjack-v1", "--scale-observations"], "which has no bounds"),
         (["CartPole-v1", "--environments", "3", "--learning-frequency", "4"], "not a multiple of environments = 3"),
     ],
 )

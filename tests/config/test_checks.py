@@ -8,7 +8,8 @@ import pytest
 from srgdqn.config.checks import BUDGETS, check
 from srgdqn.config.coercion import coerce, option_annotations
 from srgdqn.config.discovery import COMPILED_TASKS
-from srgdqn.config.options import SYNONYMS, Configuration, option_names, rules, sections
+from srgdqn.config.options import Configuration, option_names, rules, sections
+from srgdqn.config.other_names import SYNONYMS
 from srgdqn.errors import InputError, shown
 
 VALID = Configuration().with_options(dict(steps=100_000, reward="height"))

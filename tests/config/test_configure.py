@@ -1,19 +1,25 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import srgdqn
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS, READINGS
+from srgdqn.config.coercion import annotation_of
 from srgdqn.config.configure import configure
 from srgdqn.config.estimator_numbers import numbers_of_estimator
-from srgdqn.config.options import SYNONYMS
+from srgdqn.config.options import option_names
+from srgdqn.config.other_names import ANSWERS, SYNONYMS
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.sweeps.grid import known
 
 
 @pytest.mark.parametrize("task", PRESETS)
@@ -59,6 +65,9 @@ def test_a_budget_of_none_is_none_given() -> None:
         ((["CartPole"],), {}, "task is ['CartPole'], which is not a name"),
         (("CartPole", "srgdqn"), {}, "unknown algorithm 'srgdqn'. Did you mean 'srg-dqn'?"),
         (("CartPole", None), {}, "algorithm is None, which is not a name"),
+        (("CartPole", "DQN"), {}, "unknown algorithm 'DQN'. Did you mean 'dqn-adam'"),
+        (("CartPole", "Double_DQN"), {}, "Give 'dqn-adam' with bootstrap = 'double' and target = 'hard' or 'polyak'."),
+        (("CartPole", "MlpPolicy"), {}, "The algorithm comes first: 'dqn-adam', say."),
         (("CartPole",), dict(readings="printd"), "unknown set of readings 'printd'. Did you mean 'printed'?"),
         (("CartPole",), dict(readings=1), "readings is 1, which is not a name"),
         (("CartPole",), dict(reading="printed"), "unknown option 'reading'. Did you mean 'readings'?"),
@@ -104,6 +113,48 @@ def test_what_other_libraries_call_an_option_is_answered_with_ours(
     assert main(["train", "CartPole", flag, "1"]) == 2
     error = capsys.readouterr().err
     assert all(f"--{ours.replace('_', '-')}" in error for ours in SYNONYMS[name])
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_has_no_one_name_here_is_answered_with_what_to_give(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "options.toml"
+    file.write_text(f"{name} = 1\n")
+    for refuse in (lambda: configure("CartPole", **{name: True}), lambda: known(name), lambda: annotation_of(name)):
+        with pytest.raises(InputError) as caught:
+            refuse()
+        assert str(caught.value).endswith(f"{name!r}. {ANSWERS[name]}")
+    flag = f"--{name.replace('_', '-')}"
+    for words in (["train", "CartPole", flag, "1"], ["sweep", "CartPole", flag, "1", "2"], ["--config", str(file)]):
+        assert main(words if words[0] != "--config" else ["train", *words]) == 2
+        assert ANSWERS[name] in capsys.readouterr().err
+
+
+def test_what_answers_tell_to_give_exists() -> None:
+    """The options in `name = value` of every answer, and those that other parts bring."""
+    others = {"n_step", "dueling", "noisy", "loggers", "out", "progress", "max_grad_norm", "tau"}
+    told = {name for said in ANSWERS.values() for name in re.findall(r"\b([a-z_]+) = ", said)}
+    assert told - option_names().keys() <= others
+    assert {ours for names in SYNONYMS.values() for ours in names} <= option_names().keys()
+    assert SYNONYMS.keys().isdisjoint(ANSWERS)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (dict(double=True), "unknown option 'double'. Give bootstrap = 'double' and a target network"),
+        (dict(n_steps=3), "Give n_step"),
+        (dict(prioritized_replay=True), "Give sampling = 'prioritised'"),
+        (dict(tau=1.0), "give target = 'hard' and target_update_interval"),
+        (dict(max_grad_norm=10), "clip_norm = 20 is a max_grad_norm of 10"),
+        (dict(policy_kwargs=dict(net_arch=[64, 64])), "hidden = (64, 64) for net_arch"),
+    ],
+)
+def test_the_commonest_are_answered_exactly(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        srgdqn.train("CartPole", "dqn-adam", **given)
+    assert said in str(caught.value)
 
 
 def test_configuring_starts_at_once() -> None:

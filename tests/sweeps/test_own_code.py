@@ -102,7 +102,7 @@ def test_code_that_cannot_be_known_is_swept_but_not_resumed(tmp_path: Path) -> N
 
 
 def test_built_in_networks_are_given_as_to_train(tmp_path: Path) -> None:
-    srgdqn.sweep("CartPole", "dqn-sgd", VALUES, network="mlp", folder=tmp_path / "grid", **OPTIONS)
+    srgdqn.sweep("CartPole", "dqn-adam", VALUES, network="mlp", folder=tmp_path / "grid", **OPTIONS)
     assert srgdqn.load_sweep(tmp_path / "grid").base.options["network"] == "mlp"
     with pytest.raises(InputError, match="nor one of cnn, mlp"):
         srgdqn.sweep("CartPole", "dqn-sgd", VALUES, network="mpl", **OPTIONS)

@@ -328,32 +328,32 @@ def test_a_killed_search_resumes(cut: CutShort, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("wrong", "what"), [("stumble", "ValueError (no ball)"), ("vanish", "nan")])
 def test_a_failed_cell_is_reported_and_tried_again(failing: Any, wrong: str, what: str, tmp_path: Path) -> None:
-    folder, values = tmp_path / "grid", {"steps": [failing.long, failing.short], "eta": [1e-3, 1e-2]}
+    folder, values = tmp_path / "grid", {"steps": [failing.long, failing.short], "alpha": [1e-3, 1e-2]}
     failing.sweep(values, folder, wrong=getattr(failing, wrong))
     before = stamps(folder)
     sweep = failing.sweep(values, folder, wrong=getattr(failing, wrong))
     assert stamps(folder) == before  # finished cells are not trained twice
     loaded = srgdqn.load_sweep(folder)  # though nobody knows the environment any more
     for each in (sweep, loaded):
-        assert [cell.values for cell in each.cells] == [{"steps": failing.short, "eta": eta} for eta in (1e-3, 1e-2)]
+        assert [cell.values for cell in each.cells] == [{"steps": failing.short, "alpha": eta} for eta in (1e-3, 1e-2)]
         table = each.table
         assert table["steps"].to_list() == [failing.short, failing.short, failing.long, failing.long]
         assert table["score"].is_null().to_list() == [False, False, True, True]
         assert table["failure"].to_list()[:2] == [None, None]
         assert all(what in reason and failing.name in reason for reason in table["failure"][2:])
         assert set(each.tied) <= {0, 1}
-        assert each.values(3) == {"steps": failing.long, "eta": 1e-2}
+        assert each.values(3) == {"steps": failing.long, "alpha": 1e-2}
         assert (each.interrupted, "2 failed" in repr(each)) == (False, True)
         with pytest.raises(InputError, match="cell 2 has no result, because it failed: round 0: the environment"):
             each.result(2)
         each.heat_map(tmp_path / "map.png", overwrite=True)
     # What was learnt before is there, and is not taken for a cell.
-    assert srgdqn.load(folder / "failed" / f"eta=0.01,steps={failing.long}").rounds["steps"].to_list() == [32]
-    assert set(before) == {f"eta={eta},steps={failing.short}" for eta in (0.001, 0.01)}
+    assert srgdqn.load(folder / "failed" / f"alpha=0.01,steps={failing.long}").rounds["steps"].to_list() == [32]
+    assert set(before) == {f"alpha={eta},steps={failing.short}" for eta in (0.001, 0.01)}
     again = failing.sweep(values, folder, wrong=None)
     assert (len(again.cells), again.failed) == (4, ())
     with failing.registered(None):
-        alone = srgdqn.train(failing.name, "dqn-adam", steps=failing.long, eta=1e-3, **failing.options)
+        alone = srgdqn.train(failing.name, "dqn-adam", steps=failing.long, alpha=1e-3, **failing.options)
     assert outcome(again.result(0)) == outcome(alone)
 
 

@@ -183,7 +183,7 @@ def test_a_failed_trial_is_repeated_by_the_next_process_alone(failing: Any, tmp_
         return [cell.values for cell in sweep.cells]
 
     def searched(trials: int = 5) -> Sweep:
-        space = {"steps": [failing.short, failing.long], "eta": (1e-4, 1e-1)}
+        space = {"steps": [failing.short, failing.long], "alpha": (1e-4, 1e-1)}
         return srgdqn.search(failing.name, "dqn-adam", space, folder=tmp_path, trials=trials, **failing.options)
 
     with failing.registered():
@@ -203,7 +203,7 @@ def test_a_failed_trial_is_repeated_by_the_next_process_alone(failing: Any, tmp_
         assert (values_of(mended), mended.failed) == (values_of(first) + failed, ())
         more = searched(6)
     assert values_of(more)[:5] == values_of(mended)
-    assert len({values["eta"] for values in values_of(more)}) == 6  # nothing is asked for twice
+    assert len({values["alpha"] for values in values_of(more)}) == 6  # nothing is asked for twice
 
 
 def test_a_search_of_which_every_trial_fails_ends(failing: Any, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ SHAPES: dict[str, Any] = dict(
 # and what has a program of its own.
 ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
 ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval", "target_networks", "adam_at_copy"}
-ELSEWHERE |= {"single_step_matches", "direction_errors", "keep_best", "target_update_interval"}
+ELSEWHERE |= {"keep_best"}
 
 
 @pytest.fixture

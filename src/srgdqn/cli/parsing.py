@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 
 from srgdqn.config.coercion import literal, option_annotations
 from srgdqn.config.estimator_numbers import every_number, is_number
-from srgdqn.config.options import called_here
+from srgdqn.config.other_names import answer
 from srgdqn.errors import InputError, unknown
 from srgdqn.sweeps.grid import read_value
 
@@ -236,9 +236,8 @@ def _positional_values(fields: dict[str, Any], words: list[str], command: str) -
 
 
 def _unknown_option(word: str, names: Iterable[str], command: str) -> InputError:
-    if command in ("train", "sweep") and (ours := called_here(word)):
-        flagged = " or ".join(map(flag, ours))
-        return InputError(f"unknown option {word!r} of srgdqn {command}. It is called {flagged} here.")
+    if command in ("train", "sweep") and (said := answer(word, flag)):
+        return InputError(f"unknown option {word!r} of srgdqn {command}. {said}")
     flags = [flag(name) for name in (*names, "help")]
     near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

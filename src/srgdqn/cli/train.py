@@ -88,7 +88,7 @@ class Train:
 
 def run(words: Sequence[str]) -> int:
     """Trains what the words ask for. Everything that can be wrong with them is found before anything is compiled."""
-    asked, file = _read([word for word in words if not wants_help([word])])
+    asked, file, typed = _read([word for word in words if not wants_help([word])])
     names = (str(asked.algorithm), str(asked.readings))
     if wants_help(words):
         from srgdqn.cli.help import print_options_help
@@ -103,7 +103,7 @@ def run(words: Sequence[str]) -> int:
             "(LunarLander-v3, say), as in: srgdqn train MountainCar srg-dqn."
         )
     defaults = defaults_of(asked.task)
-    configuration = configure(asked.task, names[0], readings=names[1], defaults=defaults, **asked.options)
+    configuration = configure(asked.task, names[0], readings=names[1], defaults=defaults, typed=typed, **asked.options)
     if configuration.network.network not in NETWORKS:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
@@ -208,8 +208,8 @@ def _print(asked: Train, result: Result, nowhere: str, saved: Path | None) -> No
         print_summary(result, summary, place or nowhere)
 
 
-def _read(words: Sequence[str]) -> tuple[Train, UserOptions]:
-    """What is asked for, with names and options of the file below those given; and the file."""
+def _read(words: Sequence[str]) -> tuple[Train, UserOptions, dict[str, Any]]:
+    """What is asked for, with names and options of the file below those given; the file; and the options given."""
     asked = parse(Train, words)
     config = asked.config
     if config is None and asked.task is None and asked.checkpoints.resume and asked.out is not None:
@@ -224,7 +224,7 @@ def _read(words: Sequence[str]) -> tuple[Train, UserOptions]:
         _check_task(task)
     options = layered(_what_the_file_adds(file, task, algorithm, readings, asked.options), asked.options)
     names: dict[str, Any] = {"task": task, "algorithm": algorithm, "readings": readings}
-    return replace(asked, **names, options=options), file
+    return replace(asked, **names, options=options), file, asked.options
 
 
 def _unfinished_configuration(out: Path) -> Path:

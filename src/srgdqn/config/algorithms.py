@@ -84,12 +84,20 @@ PAPER = ("dqn-sgd", "svr-dqn", "srg-dqn-no-adam", "srg-dqn")
 ADAM_STEPS = ("srg-adam-steps", "svr-adam-steps", "sgd-adam-steps", "sgd-adam-steps-b2")
 
 
+_DOUBLE = "Give 'dqn-adam' with bootstrap = 'double' and target = 'hard' or 'polyak'."
+_POLICY = "Leave the policy out: the network is chosen by the observations. The algorithm comes first: 'dqn-adam', say."
+# What other libraries call an algorithm, or give in its place, and what to give here.
+_ELSEWHERE = {
+    "dqn": "Did you mean 'dqn-adam' (as it is mostly run) or 'dqn-sgd' (as in the paper)?",
+    **dict.fromkeys(("ddqn", "double-dqn", "doubledqn"), _DOUBLE),
+    **dict.fromkeys(("mlppolicy", "cnnpolicy", "multiinputpolicy"), _POLICY),
+}
+
+
 def algorithm(name: str) -> Algorithm:
     """The composition of that name."""
-    if name.lower() == "dqn":
-        raise InputError(
-            "unknown algorithm 'dqn'. Did you mean 'dqn-adam' (as it is mostly run) or 'dqn-sgd' (as in the paper)?"
-        )
+    if said := _ELSEWHERE.get(name.lower().replace("_", "-")):
+        raise InputError(f"unknown algorithm {name!r}. {said}")
     if name not in ALGORITHMS:
         raise unknown("algorithm", name, ALGORITHMS)
     return ALGORITHMS[name]

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from srgdqn.config.estimator_numbers import every_number, is_number
 from srgdqn.config.options import Configuration, option_names, sections
+from srgdqn.config.other_names import unknown_option
 from srgdqn.errors import InputError, shown, unknown
 
 # Compiled programs compute in single precision: what is finite only in double precision would be infinite there.
@@ -56,7 +57,7 @@ def annotation_of(name: str) -> Any:
     if name in annotations:
         return annotations[name]
     if not is_number(name):
-        raise unknown("option", name, {**annotations, **every_number()})
+        raise unknown_option(name, {**annotations, **every_number()})
     return every_number()[name]
 
 

@@ -10,11 +10,13 @@ from srgdqn.config.algorithms import algorithm as algorithm_named
 from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.checks import BUDGETS, check, check_estimator
 from srgdqn.config.coercion import check_name, coerce
+from srgdqn.config.effects import check_effects
 from srgdqn.config.estimator_numbers import numbers_of_estimator, owners_of
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import Configuration, called_here, option_names
+from srgdqn.config.options import Configuration, option_names
+from srgdqn.config.other_names import unknown_option
 from srgdqn.config.presets import is_compiled, preset_of
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError
 
 __all__ = ["composed", "configure", "layered", "named_options"]
 
@@ -25,6 +27,7 @@ def configure(
     *,
     readings: str = "corrected",
     defaults: Mapping[str, Any] | None = None,
+    typed: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Configuration:
     """The checked configuration of an algorithm on a task; options override what the names stand for.
@@ -34,7 +37,8 @@ def configure(
     (50000, None, 'svrg')
 
     A budget replaces the preset's, whatever its unit, and a preset's block is lengthened to what `environments` can
-    share. `defaults` take the preset's place where the task is none of the paper's.
+    share. `defaults` take the preset's place where the task is none of the paper's. `typed` are those of the options
+    that a user gave just now: one without an effect is refused (`config.effects`).
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
         check_name(kind, name)
@@ -44,9 +48,7 @@ def configure(
     known = {**option_names(), **numbers_of_estimator(chosen)}
     for name in options:
         if name not in known:
-            if ours := called_here(name):
-                raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
-            raise _not_of(name, chosen) or unknown("option", name, {*known, "algorithm", "readings"})
+            raise _not_of(name, chosen) or unknown_option(name, {*known, "algorithm", "readings"})
     if {"target_period", "target_update_interval"} <= {name for name in options if not _is_none(options[name])}:
         raise InputError(
             "target_period and target_update_interval were both given, but they say the same in outer iterations and "
@@ -54,7 +56,9 @@ def configure(
         )
     if "learning_frequency" not in options:
         merged = _lengthened(merged)
-    return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged))
+    configuration = check(Configuration(algorithm=algorithm, readings=readings).with_options(merged))
+    check_effects({} if typed is None else typed, [configuration])
+    return configuration
 
 
 def _not_of(name: str, chosen: str) -> InputError | None:

@@ -15,7 +15,7 @@ from srgdqn.errors import InputError
 _RESERVED = (
     "address algorithm at_once checkpoint_every config engine env environment figure folder help import json "
     "keep_checkpoints loggers options out overwrite own progress quiet readings resume sampler_seed score search self "
-    "space tensorboard threshold trials values verbose wandb "
+    "space tensorboard threshold trials typed values verbose wandb "
     "cell diverged failure final_reward final_reward_high final_reward_low final_reward_rounds greedy_return "
     "greedy_return_high greedy_return_low round score_high score_low area area_high area_low often_diverged"
 )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from srgdqn.config.discovery import COMPILED_TASKS
 from srgdqn.config.estimator_numbers import numbers_of_estimator
-from srgdqn.errors import unknown
+from srgdqn.config.other_names import unknown_option
 
 if TYPE_CHECKING:
     Reward: TypeAlias = str
@@ -349,7 +349,7 @@ class Configuration:
             if name in numbers:
                 numbers[name] = value
             elif name not in names:
-                raise unknown("option", name, {*names, *numbers})
+                raise unknown_option(name, {*names, *numbers})
             else:
                 homes.setdefault(names[name], {})[name] = value
         homes["estimator"]["own"] = tuple(numbers.items())
@@ -429,37 +429,3 @@ def _declared() -> list[tuple[str, dataclasses.Field[Any]]]:
 
 
 _DEFAULT = Configuration()
-
-# What other libraries call our options, for those who come from them.
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "learning_rate": ("eta", "alpha"),
-    "lr": ("eta", "alpha"),
-    "step_size": ("eta", "alpha"),
-    "discount": ("gamma",),
-    "total_timesteps": ("steps",),
-    "timesteps": ("steps",),
-    "buffer_size": ("replay_capacity",),
-    "train_freq": ("learning_frequency",),
-    "updates_per_step": ("gradient_steps",),
-    "train_frequency": ("learning_frequency",),
-    "net_arch": ("hidden",),
-    "tau": ("target_tau",),
-    "target_network_frequency": ("target_update_interval",),
-    "exploration_fraction": ("epsilon_fraction",),
-    "exploration_initial_eps": ("epsilon_start",),
-    "exploration_final_eps": ("epsilon_end",),
-    "start_e": ("epsilon_start",),
-    "end_e": ("epsilon_end",),
-    "max_grad_norm": ("clip_norm",),
-    "seeds": ("rounds", "seed"),
-    "num_envs": ("rounds",),
-}
-
-
-def called_here(name: str) -> tuple[str, ...]:
-    """Our options for what another library calls `name`, written with underscores or hyphens.
-
-    >>> called_here("learning-rate")
-    ('eta', 'alpha')
-    """
-    return SYNONYMS.get(name.strip("-").replace("-", "_").lower(), ())

@@ -145,7 +145,7 @@ def python_bytes(policy: PlainPolicy, module: str) -> bytes:
         title=_quotable(f"{policy.about.get('algorithm', 'unnamed')} on {policy.about.get('task', 'an unnamed task')}"),
         version=__version__,
         module=module if module.isidentifier() else "policy",
-        observations=described(policy),
+        observations=_quotable(described(policy)),
         last=policy.actions - 1,
     )
     tail = _TAIL.format(

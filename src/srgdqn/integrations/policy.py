@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def policy_of(result: Result, number: int, which: Which = "last") -> PlainPolicy
         kind = "one-hot" if provenance.get("observation_kind") == "one-hot" else "vector"
         shape = (provenance["observation_size"],)
     version = provenance.get("versions", {}).get("srgdqn") or "unknown"
-    about = {"round": str(number), "trained_with": f"srgdqn {version}"}
+    about = {"round": str(number), "trained_with": f"srgdqn {version}", **about_parts(provenance.get("observations"))}
     about |= {} if which == "last" else {"which": which}
     policy = make_policy(result.parameters_of(number, which), result.configuration, kind, shape, about)
     if policy.actions != provenance["actions"]:
@@ -94,8 +94,20 @@ def make_policy(
     return policy
 
 
+def about_parts(observations: Mapping[str, Any] | None) -> dict[str, str]:
+    """What the numbers of an observation are that is made of several arrays, for files of the policy."""
+    if not observations or "parts" not in observations:
+        return {}
+    from srgdqn.adapters.spaces import Observations
+
+    words = Observations.from_metadata(dict(observations)).words
+    return {"observation": f"{words}, in the order of gymnasium.spaces.flatten"}
+
+
 def described(policy: PlainPolicy) -> str:
     """What the policy observes, for readers."""
+    if "observation" in policy.about:
+        return policy.about["observation"]
     if policy.kind == "one-hot":
         return f"a whole number from 0 to {policy.shape[0] - 1}"
     if policy.kind == "image":

@@ -67,6 +67,7 @@ class Estimator(NamedTuple):
       numbers: its own options, which `query.numbers` has by name beside `coefficient`.
       coins: whether it uses `query.coin`, a random number for each of its directions.
       per: whether it gives a direction for every pick from D, or one for every D.
+      coefficient: whether it uses c, the option `coefficient`, in `query.numbers`.
       anchor: whether it uses Δ_0, which is not computed where nobody does.
       replay_rows: work -> how many rows of the replay beyond D `query.on_replay` has. `work` is as for `init`.
       logged: names of columns in `curves`, each with a function (memory, θ) -> number; windows have its mean.
@@ -88,6 +89,7 @@ class Estimator(NamedTuple):
     numbers: tuple[Number, ...] = ()
     coins: bool = False
     per: Literal["pick", "batch"] = "pick"
+    coefficient: bool = True
     anchor: bool = True
     replay_rows: Callable[[Work], int] | None = None
     logged: tuple[tuple[str, Callable[[Any, Parameters], Array]], ...] = ()

@@ -12,6 +12,7 @@ from srgdqn.config import Configuration, option_names, sections
 from srgdqn.config.coercion import coerce, coerce_number
 from srgdqn.config.discovery import BUILT_IN_ESTIMATORS
 from srgdqn.config.estimator_numbers import every_number, is_number, numbers_of_estimator
+from srgdqn.config.other_names import unknown_option
 from srgdqn.errors import InputError, shown, unknown
 
 # What stands at the top of the file, above the sections' tables.
@@ -127,7 +128,7 @@ def _options(document: dict[str, Any], *, stored: bool = False) -> Iterator[tupl
         elif key in homes or is_number(key):
             yield key, coerce(key, value)
         else:
-            raise unknown("key", key, (*_LABELS, *homes, *every_number()))
+            raise unknown_option(key, (*_LABELS, *homes, *every_number()), "key")
 
 
 def _option(name: str, value: Any, section: str, stored: bool) -> tuple[str, Any]:
@@ -135,7 +136,7 @@ def _option(name: str, value: Any, section: str, stored: bool) -> tuple[str, Any
     if section == "estimator" and not stored and name not in homes and is_number(name):
         return name, coerce(name, value)
     if name not in homes:
-        raise unknown(f"option in [{section}]", name, homes)
+        raise unknown_option(name, homes, f"option in [{section}]")
     if homes[name] != section:
         raise InputError(
             f"{name} = {shown(value)} stands in [{section}], but its table is [{homes[name]}]. Move it there."

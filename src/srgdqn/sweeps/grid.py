@@ -17,8 +17,9 @@ from srgdqn.config import Configuration, option_names
 from srgdqn.config.coercion import annotation_of, coerce, literal
 from srgdqn.config.configure import configure
 from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.effects import check_effects
 from srgdqn.config.estimator_numbers import every_number, is_number
-from srgdqn.config.options import called_here
+from srgdqn.config.other_names import unknown_option
 from srgdqn.errors import InputError, shown, unknown
 
 Score = Literal["greedy-return", "final-reward", "area", "solved"]
@@ -96,9 +97,7 @@ def known(name: str) -> str:
     names = [each for each in option_names() if each not in _FIXED_OPTIONS]
     if name in names or is_number(name):
         return name
-    if ours := called_here(name):
-        raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
-    raise unknown("option of a sweep", name, (*names, *every_number()))
+    raise unknown_option(name, (*names, *every_number()), "option of a sweep")
 
 
 Values = dict[str, Any]
@@ -223,6 +222,7 @@ class GridPlan:
     def __init__(self, base: Base, values: Mapping[str, Iterable[Any]]) -> None:
         self.base, self.values = base, checked_values(values)
         self.cells = {cell.name: cell for cell in cells_of(base, self.values)}
+        check_effects({**base.options, **self.values}, [cell.configuration for cell in self.cells.values()])
         self.first, self.planned = next(iter(self.cells.values())), len(self.cells)
         self.amount = f"{self.planned} cells"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from srgdqn.config.coercion import annotation_of, coerce
+from srgdqn.config.effects import check_effects
 from srgdqn.errors import InputError, shown
 from srgdqn.extras import require
 from srgdqn.sweeps.grid import Base, SweepCell, Values, cells_of, known, read_value, written
@@ -153,6 +154,8 @@ class SearchPlan:
                 raise InputError(f"{name} is {shown(value)}, but must be a whole number from {least} to {most}.")
         require("optuna", "optuna", "Searching")
         corners = _corners(base, space)
+        given = {name: str(part) for name, part in space.items()}
+        check_effects({**base.options, **given}, [corner.configuration for corner in corners])
         alike = len({corner.configuration.shape() for corner in corners}) == 1
         self.base, self.space, self.sampler_seed = base, space, sampler_seed
         self.at_once = at_once or (AT_ONCE if alike else 1)

@@ -30,5 +30,6 @@ alpha_svrg = svrg._replace(
         Number("svrg_start", 0.5, "α at the start of training."),
         Number("svrg_end", 0.0, "α at the end of training."),
     ),
+    coefficient=False,
     formula="Δ_m = g(θ_m; x_m) - α (g(θ_0; x_m) - Δ_0), α falling over training",
 )

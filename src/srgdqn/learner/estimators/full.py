@@ -27,6 +27,7 @@ full = Estimator(
     queries=_whole_batch,
     evaluations=_whole_batch,
     anchor=False,
+    coefficient=False,
     formula="Δ_m = ∇F_D(θ_m), on all of D",
     cost="NM",
 )

@@ -46,6 +46,7 @@ mars = Estimator(
         Number("longest", 1.0, "Length that the corrected gradient is shortened to.", 1e-9),
     ),
     per="batch",
+    coefficient=False,
     formula="Δ = g(θ; D) + w (g(θ; D) - g(θ_before; D)), shortened",
     cost="2N",
 )

@@ -24,4 +24,6 @@ def direction(table: Table, theta: Parameters, previous: Parameters, query: Quer
     return Direction(after.mean, gradient, after)
 
 
-sag = saga._replace(direction=direction, formula="Δ_m = the mean of T over D, after T[x_m] = g(θ_m; x_m)")
+sag = saga._replace(
+    direction=direction, coefficient=False, formula="Δ_m = the mean of T over D, after T[x_m] = g(θ_m; x_m)"
+)

@@ -29,5 +29,6 @@ def direction(table: Table, theta: Parameters, previous: None, query: Query) -> 
 
 sag_replay = saga_replay._replace(
     direction=direction,
+    coefficient=False,
     formula="Δ = the mean of T over the replay, after T[x] = g(θ; x) for all x in D",
 )

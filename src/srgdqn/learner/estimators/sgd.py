@@ -27,6 +27,7 @@ sgd = Estimator(
     queries=_one_gradient,
     evaluations=_one_gradient,
     anchor=False,
+    coefficient=False,
     formula="Δ_m = g(θ_m; x_m)",
     cost="bM",
 )

@@ -61,6 +61,7 @@ storm = Estimator(
         ),
     ),
     per="batch",
+    coefficient=False,
     formula="Δ = g(θ; D) - (1 - a) (g(θ_before; D) - Δ_before), from batch to batch",
     cost="2N",
 )

@@ -27,5 +27,6 @@ def direction(reference: Compact, theta: Parameters, previous: Parameters, query
 storm_inner = srg._replace(
     direction=direction,
     numbers=(Number("a", 0.1, "Weight of the new gradient; 0 is SRG, 1 the plain gradient.", 0, 1),),
+    coefficient=False,
     formula="Δ_m = g(θ_m; x_m) - (1 - a) (g(θ_{m-1}; x_m) - Δ_{m-1})",
 )

@@ -104,10 +104,7 @@ def about_task(task: HostTask) -> dict[str, Any]:
         "observation_size": task.observations.size,
         "observation_kind": task.observations.kind,
         "observation_shape": list(task.observations.shape),
-        "observations": {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in task.observations._asdict().items()
-        },
+        "observations": task.observations.metadata(),
         "actions": task.actions.count,
         "action_type": task.actions.kind,
         "action_table": [np.asarray(action).tolist() for action in task.actions.table],
@@ -150,7 +147,7 @@ def _check_fits(configuration: Configuration, observations: Observations, source
     if network == "cnn" and observations.kind != "image":
         raise InputError(
             f"the network is 'cnn', but the observations of {source.name} are no images (uint8, 36 pixels or more "
-            f"each way): their shape is {observations.given}. Give network = 'mlp'."
+            f"each way): they are {observations.words}. Give network = 'mlp'."
         )
     normalisation = configuration.normalisation
     if observations.kind == "image" and (normalisation.normalise_observations or normalisation.scale_observations):
