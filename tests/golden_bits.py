@@ -181,6 +181,8 @@ _YOUNGER: dict[str, Any] = {
     "weight_decay": None,
     "target_update_interval": None,
     "target_networks": 1,
+    "reward_estimation": False,
+    "reward_alpha": 1e-3,
     "adam_at_copy": "keep",
     "munchausen_share": 0.9,
     "munchausen_temperature": 0.03,

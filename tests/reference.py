@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ class Options:
     munchausen_share: float = 0.9
     munchausen_temperature: float = 0.03
     munchausen_floor: float = -1.0
+    reward_alpha: float = 1e-3
     mask_terminal: bool = True
     loss: str = "squared"
     huber_delta: float = 1.0
@@ -363,6 +364,35 @@ def outer_iteration(
     best = [max(q_values(o, theta[0], x.s)) for x in data]
     record = Record(delta, theta, raw, sum(losses) / len(data), sum(best) / len(data), queries)
     return State(result, first, second, adam_count, target, iterations), record
+
+
+# Reward estimation
+
+
+class Rewards(NamedTuple):
+    """R̂'s parameters, and its Adam."""
+
+    psi: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    count: int
+
+
+def fit_rewards(
+    o: Options, before: Rewards, data: list[Transition], weights: list[float] | np.ndarray | None = None
+) -> Rewards:
+    """One step of least squares on D: R̂ is a Q-network without a future."""
+    alone, each = replace(o, loss="squared"), [1.0] * len(data) if weights is None else weights
+    total = np.zeros_like(before.psi)
+    for weight, x in zip(each, data, strict=True):
+        total = total + weight * gradient(alone, before.psi, x, x.r)
+    direction, first, second = adam(o, total / len(data), before.first, before.second, before.count + 1)
+    return Rewards(before.psi - o.reward_alpha * direction, first, second, before.count + 1)
+
+
+def with_estimates(o: Options, rewards: Rewards, data: list[Transition]) -> list[Transition]:
+    """Every R is R̂(S, A)."""
+    return [x._replace(r=float(q_values(o, rewards.psi, x.s)[x.a])) for x in data]
 
 
 def smallest_preactivation(o: Options, thetas: list[np.ndarray], data: list[Transition]) -> float:

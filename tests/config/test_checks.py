@@ -110,6 +110,7 @@ class TestRules:
             ("batch_size", [0, -3]),
             ("inner_iterations", [-1]),
             ("target_networks", [0, 101]),
+            ("reward_alpha", [-1e-9]),
             ("munchausen_share", [-0.1, 1.1]),
             ("munchausen_temperature", [0, -1, 1e-42]),
             ("munchausen_floor", [1e-3]),

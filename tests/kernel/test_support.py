@@ -50,6 +50,10 @@ OBSTACLES: list[tuple[dict[str, Any], str]] = [
     (dict(normalise_rewards=True), "no normalise_rewards = True"),
     (dict(reward_clip=1.0), "no reward_clip = 1.0"),
     (dict(network="mine.Net"), "'mine.Net'"),
+    (dict(target="hard", target_networks=2), "no target_networks = 2"),
+    (dict(target="outer", bootstrap="munchausen"), "no bootstrap = 'munchausen'"),
+    (dict(target="hard", adam_at_copy="reset"), "no adam_at_copy = 'reset'"),
+    (dict(reward_estimation=True), "no reward_estimation = True"),
 ]
 
 

@@ -17,7 +17,9 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.optimiser import init_adam
 from srgdqn.learner.outer_iteration import LearnerState, init_learner
+from srgdqn.learner.reward_estimation import RewardEstimate
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.training import train_rounds
@@ -44,7 +46,10 @@ class Problem:
         self.rows = to_packed(data)
         parameters = to_parameters(self.theta, SIZES)
         network = make_network(self.configuration.network, SIZES[0], SIZES[-1])
-        self.learner: LearnerState = init_learner(self.configuration, parameters)
+        rewards = None
+        if self.configuration.gradients.reward_estimation:
+            rewards = RewardEstimate(to_parameters(self.theta[::-1].copy(), SIZES), init_adam(parameters))
+        self.learner: LearnerState = init_learner(self.configuration, parameters, rewards)
         self.program = direction_program(self.configuration.shape(), network, STORED)
 
     def measure(self, seed: int = 0, *, block: int = 99, progress: float = 0.25, together: int = DRAWS) -> Any:
@@ -66,6 +71,7 @@ class Problem:
         ("svr-dqn-no-adam", {"target": "outer"}),
         ("dqn-sgd", {"target": "current"}),
         ("srg-adam-steps", {"target": "hard"}),
+        ("srg-dqn", {"target": "outer", "reward_estimation": True, "reward_alpha": 0.1}),
     ],
 )
 def test_values_are_a_plain_programs(algorithm: str, options: dict[str, Any]) -> None:
@@ -84,12 +90,16 @@ def test_values_are_a_plain_programs(algorithm: str, options: dict[str, Any]) ->
     frozen = {"current": None, "outer": problem.theta}.get(o.target, state.target)
     draws = []
     for k in range(DRAWS):
-        data = from_packed(problem.rows[fresh.chosen.origin.slots[k]])
+        data, replay = from_packed(problem.rows[fresh.chosen.origin.slots[k]]), from_packed(problem.rows)
+        if problem.learner.rewards is not None:  # each outer iteration's own
+            psi, zero = problem.theta[::-1], np.zeros_like(problem.theta)
+            rewards = reference.fit_rewards(o, reference.Rewards(psi, zero, zero, 0), data)
+            data, replay = (reference.with_estimates(o, rewards, rows) for rows in (data, replay))
         picks = fresh.chosen.picks[k].tolist()
         _, record = reference.outer_iteration(algorithm, o, state, data, picks, progress=0.25)
         theta = record.theta[len(record.delta) - 1]
         halves = np.split(fresh.reference[k], 2)
-        first, second = (mean_gradient(o, theta, from_packed(problem.rows[half]), frozen) for half in halves)
+        first, second = (mean_gradient(o, theta, [replay[i] for i in half], frozen) for half in halves)
         draws.append((record.delta[-1], mean_gradient(o, theta, data, frozen), first, second))
     norm = np.mean([first @ second for *_, first, second in draws])
     expected = [norm]

@@ -19,7 +19,12 @@ TARGETS: dict[str, dict[str, Any]] = {
         target="hard", target_period=2, target_networks=3, bootstrap="munchausen", adam_at_copy="restart-clock"
     ),
     "by steps": dict(
-        target="hard", target_update_interval=25, target_networks=2, gradient_steps=2, adam_at_copy="reset"
+        target="hard",
+        target_update_interval=25,
+        target_networks=2,
+        gradient_steps=2,
+        adam_at_copy="reset",
+        reward_estimation=True,
     ),
 }
 RUNS = {"compiled": checkpointed_run, "hosted": hosted_run}

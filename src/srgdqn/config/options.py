@@ -181,6 +181,11 @@ class GradientSettings:
     """Munchausen DQN's temperature τ, in units of Q."""
     munchausen_floor: float = number(-1.0, _NOT_POSITIVE)
     """Munchausen DQN's least value of τ log π(A|S)."""
+    reward_estimation: bool = False
+    """Put into y, in the place of R, an estimate of it from S and A, by a network like the Q-network that one step of
+    Adam fits to the rewards in D before every outer iteration (Romoff et al.)."""
+    reward_alpha: float = number(1e-3, _NOT_NEGATIVE)
+    """Step size of the Adam that fits estimated rewards."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
     target_update_interval: int | None = number(None, _COUNT)

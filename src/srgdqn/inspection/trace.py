@@ -24,6 +24,7 @@ from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, outer_iteration
+from srgdqn.learner.reward_estimation import with_estimates
 from srgdqn.learner.target_network import copied_where
 from srgdqn.training.jax_setup import hot_program_flags
 from srgdqn.training.lane import normalised
@@ -152,7 +153,8 @@ class Tracer:
         theta_0, behind = before.parameters, before.target
         if renewed is not None:
             behind = copied_where(configuration.gradients, renewed, behind, theta_0)
-        batch = outer_batch(configuration.gradients, network, seen, theta_0, behind, weights)
+        learned_from = with_estimates(network, after.rewards, seen)
+        batch = outer_batch(configuration.gradients, network, learned_from, theta_0, behind, weights)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator
         chosen, per_batch = None if name == "none" else estimator(name), is_per_batch(configuration)

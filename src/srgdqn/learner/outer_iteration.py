@@ -28,6 +28,7 @@ from srgdqn.learner.optimiser import (
     schedule,
 )
 from srgdqn.learner.replay import ring_length
+from srgdqn.learner.reward_estimation import RewardEstimate, fitted, with_estimates
 from srgdqn.learner.target_network import copied_where, init_target, moved
 
 __all__ = [
@@ -52,6 +53,7 @@ class LearnerState(NamedTuple):
     target: Parameters | None  # a target network's parameters, where there is one: a stack of copies if it has several
     memory: Any  # the estimator's
     iterations: Int[Array, ""]  # outer iterations made, the paper's s
+    rewards: RewardEstimate | None = None  # where they are estimated
 
 
 class Trace(NamedTuple):
@@ -125,8 +127,12 @@ def _window(configuration: Configuration) -> Any:
     return blocks * training.gradient_steps
 
 
-def init_learner(configuration: Configuration, parameters: Parameters) -> LearnerState:
-    """The state before the first outer iteration."""
+def init_learner(
+    configuration: Configuration, parameters: Parameters, rewards: RewardEstimate | None = None
+) -> LearnerState:
+    """The state before the first outer iteration; `rewards` is the estimate where rewards are estimated."""
+    if (rewards is not None) != configuration.gradients.reward_estimation:
+        raise ValueError("give `rewards`, from `first_estimate`, exactly where reward_estimation is on")
     chosen = chosen_estimator(configuration)
     return LearnerState(
         parameters,
@@ -134,6 +140,7 @@ def init_learner(configuration: Configuration, parameters: Parameters) -> Learne
         init_target(configuration.gradients, parameters),
         None if chosen is None or chosen.init is None else chosen.init(parameters, sizes_of(configuration)),
         jnp.zeros((), jnp.int32),
+        rewards,
     )
 
 
@@ -259,10 +266,14 @@ def outer_iteration(
         state = state._replace(target=copied_where(configuration.gradients, renewed, state.target, theta_0))
     clock = _clock(configuration, state, progress, renewed)
     state = state._replace(adam=after_copy(settings, state.adam, clock.synchronised))
+    rewards = state.rewards
+    if rewards is not None:
+        rewards = fitted(configuration, network, rewards, transitions, weights)
     source = make_gradients(configuration.gradients, network)
 
     def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
-        return outer_batch(configuration.gradients, network, transitions, theta_0, state.target, weights)
+        seen = with_estimates(network, rewards, transitions)
+        return outer_batch(configuration.gradients, network, seen, theta_0, state.target, weights)
 
     batch = batch_of(transitions, weights)
     factor = schedule(settings, progress)
@@ -351,7 +362,7 @@ def outer_iteration(
         _stack(nothing, None if stacks is None else stacks[0]) if keep_iterates else None,
         _stack_iterates(theta_0, theta_1, None if stacks is None else stacks[1]) if keep_iterates else None,
     )
-    return LearnerState(parameters, moments, target, memory, iterations), trace
+    return LearnerState(parameters, moments, target, memory, iterations, rewards), trace
 
 
 def _entering(settings: OptimiserSettings, made: Direction) -> tuple[Parameters, Parameters | None]:

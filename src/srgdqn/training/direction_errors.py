@@ -31,6 +31,7 @@ from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, outer_iteration
 from srgdqn.learner.replay import unpack
+from srgdqn.learner.reward_estimation import with_estimates
 from srgdqn.training.batches import ChosenRows, choose_rows
 from srgdqn.training.draws import draw_apart
 from srgdqn.training.jax_setup import hot_program_flags
@@ -147,7 +148,7 @@ def compared(
     progress: Float[Array, ""] | float,
 ) -> Compared:
     """One draw's: of Δ_M and of the gradient on D, both at θ_M."""
-    _, trace = outer_iteration(
+    after, trace = outer_iteration(
         configuration,
         network,
         learner,
@@ -165,7 +166,8 @@ def compared(
     source = make_gradients(configuration.gradients, network)
 
     def frozen(transitions: Transitions, weights: Any = None) -> Batch:
-        return outer_batch(configuration.gradients, network, transitions, learner.parameters, learner.target, weights)
+        seen = with_estimates(network, after.rewards, transitions)
+        return outer_batch(configuration.gradients, network, seen, learner.parameters, learner.target, weights)
 
     half = reference.reward.shape[0] // 2
     whole = frozen(reference)

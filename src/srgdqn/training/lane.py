@@ -30,6 +30,7 @@ from srgdqn.learner.outer_iteration import (
     outer_iteration,
 )
 from srgdqn.learner.replay import pack, ring_length, row_width, write
+from srgdqn.learner.reward_estimation import first_estimate
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchContext, BatchSource, OuterBatch, from_replay
 from srgdqn.training.budget import Limits
@@ -115,7 +116,7 @@ def round_keys(seed: Int[Array, ""], number: Int[Array, ""]) -> PRNGKeyArray:
 
 def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]) -> Lane:
     """Round `number` of `seed`, before its first step."""
-    configuration, environment = program.configuration, program.task.environment
+    configuration, network, environment = program.configuration, program.network, program.task.environment
     network_key, episode_key, key, observation_key = round_keys(seed, number)
     size, scaled = observation_size(environment), configuration.normalisation.scale_observations
     scale = scale_of(environment.observation_space, program.task.name) if scaled else None
@@ -123,7 +124,9 @@ def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], ac
         key=key,
         situation=begin_episode(environment, episode_key, observation_key),
         ring=jnp.zeros((program.slots, row_width(size))),
-        learner=init_learner(configuration, program.network.init(network_key)),
+        learner=init_learner(
+            configuration, network.init(network_key), first_estimate(configuration, network, network_key)
+        ),
         normaliser=init_normaliser(configuration.normalisation, size, scale),
         episodes=jnp.zeros((), jnp.int32),
         active=active,

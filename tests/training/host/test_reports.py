@@ -42,10 +42,10 @@ def round_of(configuration: Configuration) -> tuple[HostRound, GradientNoise]:
     return HostRound(configuration, task, program, player, 0), GradientNoise(configuration, program.network)
 
 
-@pytest.mark.parametrize("target", ["current", "hard"])
-def test_the_noise_is_a_plain_programs(target: str) -> None:
+@pytest.mark.parametrize(("target", "estimated"), [("current", False), ("hard", False), ("current", True)])
+def test_the_noise_is_a_plain_programs(target: str, estimated: bool) -> None:
     with jax.enable_x64(True):
-        configuration = configuration_of(target=target, target_period=3)
+        configuration = configuration_of(target=target, target_period=3, reward_estimation=estimated)
         round_, noise = round_of(configuration)
         assert noise.measure(round_) == (None, None)  # as there is nothing to draw from
         while round_.iterations < 5:
@@ -57,6 +57,9 @@ def test_the_noise_is_a_plain_programs(target: str) -> None:
         theta, frozen = flat(round_.learner.parameters), round_.learner.target
     (slots,) = asked
     o, data = options_of(configuration, SIZES), from_packed(gather(slots))
+    if estimated:
+        psi = flat(round_.learner.rewards.parameters)
+        data = reference.with_estimates(o, reference.Rewards(psi, psi, psi, 0), data)
     judge = theta if target == "current" else flat(frozen)
     gradients = np.array([reference.gradient(o, theta, x, reference.bellman_target(o, judge, x)) for x in data])
     few, reference_rows = gradients[: SMALL["batch_size"]], gradients[SMALL["batch_size"] :]

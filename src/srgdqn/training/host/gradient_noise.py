@@ -16,6 +16,7 @@ from srgdqn.learner.gradients import make_gradients, outer_batch
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
+from srgdqn.learner.reward_estimation import with_estimates
 from srgdqn.training.host.program import filling
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.lane import normalised
@@ -71,7 +72,8 @@ def _program(configuration: Configuration, network: Network) -> Any:
     def measure(learner: Any, normaliser: Any, numbers: Array, rows: Any) -> tuple[Array, Array]:
         settings = filled(numbers)
         theta = learner.parameters
-        batch = outer_batch(settings.gradients, network, normalised(normaliser, unpack(rows)), theta, learner.target)
+        seen = with_estimates(network, learner.rewards, normalised(normaliser, unpack(rows)))
+        batch = outer_batch(settings.gradients, network, seen, theta, learner.target)
         source = make_gradients(settings.gradients, network)
         few = batch.rows(slice(None, count))
         mean = source.mean(theta, few)[0]

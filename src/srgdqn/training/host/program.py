@@ -22,6 +22,7 @@ from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_ne
 from srgdqn.learner.normalisation import Moments, Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
 from srgdqn.learner.replay import ring_length, unpack
+from srgdqn.learner.reward_estimation import first_estimate
 from srgdqn.training.batches import ChosenRows, OuterBatch, choose_rows
 from srgdqn.training.budget import Limits
 from srgdqn.training.direction_errors import DirectionProgram, direction_program
@@ -109,7 +110,7 @@ def _make(
 
     def begin(seed: Array, number: Array) -> tuple[LearnerState, Normaliser, PRNGKeyArray]:
         network_key, _, key, _ = round_keys(seed, number)
-        learner = init_learner(shape, network.init(network_key))
+        learner = init_learner(shape, network.init(network_key), first_estimate(shape, network, network_key))
         normaliser = init_normaliser(shape.normalisation, size)
         if normaliser.open_return is not None and environments > 1:
             normaliser = normaliser._replace(open_return=jnp.zeros(environments))
