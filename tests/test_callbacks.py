@@ -170,7 +170,10 @@ def test_evaluations_are_kept_and_the_best_agent_with_them(tmp_path: Path) -> No
     assert (evaluation.best_mean_reward, evaluation.last_mean_reward) == (3.0, 3.0)
     assert best.calls == ["start", 16, 32, "end"]
     assert after.calls == ["start", 16, 32, 48, 64, "end"]
-    assert Agent.load(tmp_path / "best_model", Slope).num_timesteps == 32
+    loaded = Agent.load(tmp_path / "best_model", Slope)
+    assert loaded.num_timesteps == evaluation.best.made_at[0] == 32
+    for path, array in loaded.parameters().items():
+        np.testing.assert_array_equal(evaluation.best.policies[path][0], array)
 
 
 def test_real_evaluations_are_those_that_the_agent_plays(agent: Agent) -> None:
