@@ -81,6 +81,19 @@ def test_a_run_that_was_killed_goes_on(words: list[str], whole: Result, cut: Cut
     assert os.listdir(out.parent) == ["a"]
 
 
+def test_a_target_copied_by_steps_goes_on_and_is_trained_again(cut: CutShort, out: Path) -> None:
+    """The stored configuration has the unused target_period, too, which nobody gave."""
+    by_steps: dict[str, Any] = {"target": "hard", "target_update_interval": 40}
+    words = [*TRAIN, "--target", "hard", "--target-update-interval", "40"]
+    killed(cut, *words, "--out", str(out))
+    assert main(["train", "--quiet", "--out", str(out), "--resume"]) == 0
+    assert 0 < cut.counted() < WHOLE
+    again = out.parent / "b"
+    assert main(["train", "--quiet", "--config", str(out / "configuration.toml"), "--out", str(again)]) == 0
+    expected = outcome(srgdqn.train("CartPole", "dqn-sgd", progress=False, **OPTIONS, **by_steps))
+    assert outcome(srgdqn.load(out)) == outcome(srgdqn.load(again)) == expected
+
+
 def test_ctrl_c_is_gone_on_with(whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut.after, cut.how = 3, "stop"
     words = [word for word in TRAIN if word != "--quiet"]

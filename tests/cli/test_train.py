@@ -198,6 +198,44 @@ def test_a_name_on_the_command_line_replaces_what_the_files_name_stands_for(
     assert asked[2] == with_kernel(configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000))
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], (None, 80)),
+        (["--target-update-interval", "160"], (None, 160)),
+        (["--target-update-interval", "none"], (None, None)),
+        (["--target-period", "5"], (5, None)),
+        (["--target", "polyak", "--target-update-interval", "none"], (None, None)),
+    ],
+)
+def test_a_files_unit_of_a_targets_period_gives_way_to_the_command_lines(
+    words: list[str], expected: tuple[int | None, int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of a run has a period beside the interval, and None stands for that one, which nobody gave."""
+    file, stored = tmp_path / "run.toml", configure("CartPole", target="hard", target_update_interval=80)
+    file.write_text(dumps(stored))
+    asked: list[Configuration] = []
+
+    def refuse(run: PreparedRun, **_: object) -> None:
+        asked.append(run.configuration)
+        raise InputError("enough")
+
+    monkeypatch.setattr(PreparedRun, "train", refuse)
+    assert main(["train", "--config", str(file), *words]) == 2
+    period, interval = expected
+    gradients = asked[0].gradients
+    assert (gradients.target_period, gradients.target_update_interval) == (period or 100, interval)
+
+
+def test_a_file_that_says_both_units_of_a_targets_period_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('target = "hard"\ntarget_period = 5\ntarget_update_interval = 80\n')
+    assert main(["train", "CartPole", "--config", str(file)]) == 2
+    assert "target_period and target_update_interval were both given" in capsys.readouterr().err
+
+
 def test_every_round_is_logged_for_tensorboard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     folder, logs = tmp_path / "runs" / "a", tmp_path / "logs"

@@ -124,6 +124,7 @@ def test_what_it_did_not_ask_for_is_not_there(registry: dict[str, Estimator]) ->
 
     for ask, how, says in (
         (lambda query, theta: query.on_replay(theta), dict(per="batch"), "this estimator has no replay_rows"),
+        (lambda query, theta: query.target, dict(), "no target network to ask about; give target = 'hard' or 'polyak'"),
         (lambda query, theta: query.coin, dict(), r"asks for a coin\. Give it coins=True"),
         (lambda query, theta: query.on_present(theta), dict(per="batch"), "an estimator per batch has no picks"),
         (lambda query, theta: query.on_each_present(theta), dict(per="batch"), "an estimator per batch has no picks"),
@@ -131,6 +132,28 @@ def test_what_it_did_not_ask_for_is_not_there(registry: dict[str, Estimator]) ->
         registry["asking"] = asking(ask, **how)
         with pytest.raises(ValueError, match=says):
             next(run(configure("asking"), 0, 1))
+
+
+@pytest.mark.parametrize("target", ["hard", "polyak"])
+def test_the_targets_parameters(registry: dict[str, Estimator], target: str) -> None:
+    """Those behind y: a copy of θ made every third iteration, or followed by τ of the way."""
+
+    def direction(state: Any, theta: Any, previous: Any, query: Query) -> Direction:
+        return Direction(query.target, query.on_batch(theta), query.target)
+
+    registry["asking"] = Estimator(direction, nothing, nothing, init=lambda theta, work: theta, per="batch")
+    configuration = configure("asking", target=target, target_period=3, target_tau=0.25, step="sgd", eta=0.1)
+    configuration = configuration.with_options(dict(adam_process=False, clip_norm=None))
+    with jax.enable_x64(True):
+        theta = behind = story(5, 0, 7)[0]
+        for s, (state, _, _) in enumerate(run(configuration, 5, 7), start=1):
+            assert distance(flat(state.memory), behind) < CLOSE
+            theta = theta - 0.1 * behind
+            assert distance(flat(state.parameters), theta) < CLOSE
+            if target == "polyak":
+                behind = 0.75 * behind + 0.25 * theta
+            elif s % 3 == 0:
+                behind = theta
 
 
 def test_rows_and_picks_are_those_of_d(registry: dict[str, Estimator]) -> None:

@@ -57,6 +57,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an axis more": (dict(direction=changed(lambda leaf: leaf[None])), r"Δ of the estimator 'mine' has an array of"),
     "whole numbers": (dict(direction=changed(lambda leaf: leaf.astype(int))), r"type int32 .* has an array of"),
     "a tuple": (dict(direction=lambda *given: (1, 2, 3)), r"gives a tuple. Return Direction\(Δ, g, state\)"),
+    "a target network that is not there": (
+        dict(direction=lambda state, theta, previous, query: Direction(query.target, query.on_batch(theta), state)),
+        r"direction of the estimator 'mine' raised ValueError: there is no target network .* give target = 'hard' or",
+    ),
     "an unknown number": (
         dict(direction=lambda state, theta, previous, query: query.numbers["bal"]),
         r"direction of the estimator 'mine' raised KeyError: 'bal' \(line \d+ of test_guarded.py\)",

@@ -246,9 +246,10 @@ def _what_the_file_adds(
     """
     own = (file.task or task or "", file.algorithm or algorithm, file.readings or readings)
     added, complete = dict(file.options), {*file.options, "task"} >= option_names().keys()
+    named = named_options(*own)
     if own != (task, algorithm, readings) and complete:
-        named = named_options(*own)
         added = {name: value for name, value in added.items() if name not in named or named[name] != value}
+    added = _in_one_unit(added, named, above)
     given, chosen = (
         options.get("estimator", named_options("", name, readings)["estimator"])
         for options, name in ((file.options, own[1]), ({**added, **above}, algorithm))
@@ -256,6 +257,17 @@ def _what_the_file_adds(
     if given == chosen:
         return added
     lost = numbers_of_estimator(given).keys() - numbers_of_estimator(chosen).keys()
+    return {name: value for name, value in added.items() if name not in lost}
+
+
+def _in_one_unit(added: dict[str, Any], named: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's options without the period of a target where `above` gives its interval, or the reverse; and without
+    a period beside an interval if it is only what the file's names stand for, as a run's own file has it.
+    """
+    period, interval = "target_period", "target_update_interval"
+    lost = [other for name, other in ((period, interval), (interval, period)) if above.get(name) is not None]
+    if added.get(interval) is not None and added.get(period) == named[period]:
+        lost.append(period)
     return {name: value for name, value in added.items() if name not in lost}
 
 

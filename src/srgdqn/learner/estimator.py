@@ -144,7 +144,7 @@ class Query(NamedTuple):
     picked: Int[Array, "M b"]  # the rows of D that are x_1 … x_M
     numbers: Mapping[str, Array | float]
     clock: Clock
-    target: Parameters | None = None  # a target network's, where there is one
+    target_network: Parameters | None = None
     origin: Origin | None = None
     replay: Callable[[], Batch] | None = None
     coins: Float[Array, " directions"] | None = None  # uniform in [0, 1)
@@ -207,6 +207,13 @@ class Query(NamedTuple):
             return leaf[:-1].reshape(-1, 1, *leaf.shape[2:])
 
         return self.source.query(theta, jax.tree.map(row_by_row, self._picks()))[0]
+
+    @property
+    def target(self) -> Parameters:
+        """The target network's parameters."""
+        if self.target_network is None:
+            raise ValueError("there is no target network to ask about; give target = 'hard' or 'polyak'")
+        return self.target_network
 
     @property
     def coin(self) -> Float[Array, ""]:
