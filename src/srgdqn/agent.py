@@ -387,7 +387,7 @@ class Agent:
     def _explore(self, row: np.ndarray) -> int:
         if self._random.random() < self.exploration_rate:
             return int(self._random.integers(self._task.actions.count))
-        return self._round.policy.one(row)
+        return self._round.acting_policy.one(row)
 
 
 def _whole(total_timesteps: Any) -> int:
