@@ -339,7 +339,7 @@ class Agent:
         """The returns and lengths of episodes played, in a copy of the agent's environment or another one; `which` is
         as of `predict`, where it is `deterministic`.
         """
-        policy = self._round.policy if which == "last" and not deterministic else self._policy(which)
+        policy = self._round.acting_policy if which == "last" and not deterministic else self._policy(which)
         act = policy.one if deterministic else functools.partial(self._explore, policy)
         task = self._task if environment is None else self._task_in(environment)
         source = task.source

@@ -12,6 +12,7 @@ from srgdqn.config.discovery import (
     BOOTSTRAPS,
     COMPILED_TASKS,
     ESTIMATORS,
+    NETWORKS,
     OWN_RULES,
     SAMPLINGS,
     estimator_names,
@@ -151,6 +152,7 @@ def _contradictions(o: SimpleNamespace) -> Iterator[str]:
     """What is wrong with options beside each other, and how to fix it; the first is reported."""
     yield from _of_the_budget(o)
     yield from _of_the_batch(o)
+    yield from _of_the_network(o)
     yield from _of_the_learner(o)
     yield from _of_the_task(o)
 
@@ -231,6 +233,28 @@ def _of_the_batch(o: SimpleNamespace) -> Iterator[str]:
             f"inner_batch = {o.inner_batch} is more than batch_size = {o.batch_size}, of which inner_sampling = "
             f"{o.inner_sampling!r} picks different transitions. Lower inner_batch to {o.batch_size} or less, or give "
             "inner_sampling = 'with-replacement'."
+        )
+
+
+def _of_the_network(o: SimpleNamespace) -> Iterator[str]:
+    off = {"dueling": False, "layer_norm": False, "dropout": None, "noisy": False}
+    given = {name: value for name, without in off.items() if (value := getattr(o, name)) != without}
+    if not given:
+        return
+    parts, names = ", ".join(f"{name} = {value}" for name, value in given.items()), " and ".join(given)
+    if o.network not in NETWORKS:
+        yield (
+            f"{parts} is for the built-in networks ({', '.join(NETWORKS)}), but network = {o.network!r} is a module of "
+            f"your own. Leave {names} out and build them into the module, or leave the network out."
+        )
+    if not o.hidden and (given.keys() & {"layer_norm", "dropout"}):
+        yield (
+            f"{parts} is of hidden layers, but hidden = {o.hidden} has none. Give hidden layers, or leave {names} out."
+        )
+    if o.differentiation == "closed-form":
+        yield (
+            f"differentiation = 'closed-form' is for plain perceptrons, but {parts}. Give differentiation = 'auto', or "
+            f"leave {names} out."
         )
 
 

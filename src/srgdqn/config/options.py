@@ -61,6 +61,7 @@ _POSITIVE = Rule(lambda value: value > 0, "above 0, also in single precision")
 _NOT_ZERO = Rule(lambda value: value != 0, "another number than 0, also in single precision")
 _SHARE = Rule(lambda value: 0 <= value <= 1, "from 0 to 1")
 _POSITIVE_SHARE = Rule(lambda value: 0 < value <= 1, "above 0 (also in single precision) and at most 1")
+_PROPER_SHARE = Rule(lambda value: 0 < value < 1, "above 0 and below 1 (also in single precision)")
 _DECAY = Rule(lambda value: 0 <= value < 1, "at least 0 and below 1 (also in single precision)")
 _WIDTHS = Rule(
     lambda widths: len(widths) <= 100 and all(map(_COUNT.holds, widths)),
@@ -116,6 +117,28 @@ class NetworkSettings:
     network: str = "mlp"
     """The built-in perceptron (mlp), the built-in convolutional network for images (cnn), or the name of the module
     passed in Python."""
+    dueling: bool = False
+    """Give a built-in network two heads, of the state's value and of each action's advantage: Q = V + A - mean A."""
+    layer_norm: bool = False
+    """Normalise the units of a built-in network's hidden layers, each row for itself, before the activation."""
+    dropout: float | None = number(None, _PROPER_SHARE)
+    """Probability with which a hidden unit of a built-in network is left out of a gradient (none: off); acting and
+    evaluations have all units."""
+    noisy: bool = False
+    """Give the affine layers of a built-in network factorised Gaussian noise of learned size (NoisyNet), which acting
+    has too, and evaluations have not."""
+    noisy_sigma: float = option(0.5, _POSITIVE)
+    """σ_0: the noise of a noisy layer with p inputs begins at σ_0/√p."""
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether gradients depend on random numbers of the network's own."""
+        return self.noisy or self.dropout is not None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a built-in network has more than its plain layers."""
+        return self.dueling or self.layer_norm or self.has_noise
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,7 @@ class Rerun:
             beyond=None if chosen.beyond is None else jax.tree.map(np.asarray, after.gather(chosen.beyond)),
             coins=chosen.coins,
             renewed=chosen.renewed,
+            noise=chosen.noise,
             picks=chosen.picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,

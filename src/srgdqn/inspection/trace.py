@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from srgdqn.config import Configuration
 from srgdqn.inspection.differences import relative_distance
 from srgdqn.learner.estimators import Origin, estimator
-from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch, row_noise
 from srgdqn.learner.gradients.bellman import target_of
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
@@ -43,6 +43,7 @@ class IterationInputs(NamedTuple):
     beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
     coins: np.ndarray | None  # random numbers, where it uses such
     renewed: np.ndarray | None  # whether a hard target is copied first, where environment steps say when
+    noise: np.ndarray | None  # a key's data, where the network has noise
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
@@ -86,6 +87,7 @@ _TRACED = (
     "beyond",
     "coins",
     "renewed",
+    "noise",
     "picks",
     "progress",
     "numbers",
@@ -129,6 +131,7 @@ class Tracer:
         beyond: Any,
         coins: Any,
         renewed: Any,
+        noise: Any,
         picks: Int[Array, "M b"],
         progress: Float[Array, ""],
         numbers: dict[str, Array],
@@ -146,6 +149,7 @@ class Tracer:
             replay=None if beyond is None else lambda: normalised(normaliser, beyond),
             coins=coins,
             renewed=renewed,
+            noise=noise,
             progress=progress,
             keep_iterates=True,
         )
@@ -154,7 +158,8 @@ class Tracer:
         if renewed is not None:
             behind = copied_where(configuration.gradients, renewed, behind, theta_0)
         learned_from = with_estimates(network, after.rewards, seen)
-        batch = outer_batch(configuration.gradients, network, learned_from, theta_0, behind, weights)
+        given = (configuration.gradients, network, learned_from, theta_0, behind, weights)
+        batch = outer_batch(*given, row_noise(configuration.network, noise))
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator
         chosen, per_batch = None if name == "none" else estimator(name), is_per_batch(configuration)
@@ -200,9 +205,10 @@ def _errors(
     configuration: Configuration, network: Network, theta: Parameters, batch: Batch
 ) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
-    values = network.q_values(theta, batch.observation)
+    values = network.q_values(theta, batch.observation, batch.noise)
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
-    next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
+    moving = batch.frozen_target is None
+    next_q = network.q_values(theta, batch.next_observation, batch.next_noise) if moving else None
     target = target_of(configuration.gradients, batch, next_q)
     return {"q": q, "target": target, "td_error": target - q}
 

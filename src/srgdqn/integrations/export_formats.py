@@ -80,12 +80,21 @@ def _write_forward(graph: _Graph, policy: PlainPolicy) -> None:
         x = graph.add(activation, graph.add("Conv", x, weight, bias, strides=[stride, stride]))
     if policy.strides:
         x = graph.add("Flatten", x)
-    for index in range(policy.layers):
-        last = index == policy.layers - 1
+    for index in range(policy.layers - 1):
         x = graph.add("MatMul", x, names[f"layers.{index}.weight"])
-        x = graph.add("Add", x, names[f"layers.{index}.bias"], out="q_values" if last else None)
-        x = x if last else graph.add(activation, x)
-    graph.add("ArgMax", x, out="action", axis=1, keepdims=0)  # the first of equals, as in training
+        x = graph.add("Add", x, names[f"layers.{index}.bias"])
+        if f"norms.{index}.gain" in names:
+            gain, shift = names[f"norms.{index}.gain"], names[f"norms.{index}.shift"]
+            x = graph.add("LayerNormalization", x, gain, shift, axis=-1, epsilon=1e-5)
+        x = graph.add(activation, x)
+    dueling, last = "value.weight" in names, f"layers.{policy.layers - 1}"
+    q = graph.add("MatMul", x, names[f"{last}.weight"])
+    q = graph.add("Add", q, names[f"{last}.bias"], out=None if dueling else "q_values")
+    if dueling:
+        value = graph.add("Add", graph.add("MatMul", x, names["value.weight"]), names["value.bias"])
+        mean = graph.add("ReduceMean", q, axes=[1], keepdims=1)
+        q = graph.add("Add", graph.add("Sub", q, mean), value, out="q_values")
+    graph.add("ArgMax", q, out="action", axis=1, keepdims=0)  # the first of equals, as in training
 
 
 class _Graph:

@@ -14,7 +14,8 @@ class PlainPolicy:
 
     Args:
       arrays: `layers.0.weight` (inputs first), `layers.0.bias` and so on; `convolutions.0.weight` (output and input
-        channels, height, width) and `.bias`; `mean` and `deviation` where observations are normalised.
+        channels, height, width) and `.bias`; `mean` and `deviation` where observations are normalised;
+        `norms.0.gain` and `.shift` where layers are; `value.weight` and `.bias` of a dueling network's value head.
       activation: what follows every convolution, and every layer but the last.
       strides: of each convolution.
       kind: what is observed: a `vector`, an `image` (channels first, 0 to 255), or the index of a `one-hot` vector.
@@ -91,17 +92,27 @@ class PlainPolicy:
             weight, bias = arrays[f"convolutions.{index}.weight"], arrays[f"convolutions.{index}.bias"]
             x = _activate(_convolve(x, weight, stride) + bias[:, None, None], self.activation)
         x = x.reshape(len(x), math.prod(x.shape[1:]))
-        for index in range(self.layers):
+        for index in range(self.layers - 1):
             x = x @ arrays[f"layers.{index}.weight"] + arrays[f"layers.{index}.bias"]
-            if index < self.layers - 1:
-                x = _activate(x, self.activation)
-        return x
+            if f"norms.{index}.gain" in arrays:
+                x = _standardised(x) * arrays[f"norms.{index}.gain"] + arrays[f"norms.{index}.shift"]
+            x = _activate(x, self.activation)
+        q = x @ arrays[f"layers.{self.layers - 1}.weight"] + arrays[f"layers.{self.layers - 1}.bias"]
+        if "value.weight" in arrays:
+            q = x @ arrays["value.weight"] + arrays["value.bias"] + q - q.mean(-1, keepdims=True)
+        return q
 
 
 def _activate(x: np.ndarray, name: str) -> np.ndarray:
     if name == "tanh":
         return np.tanh(x)
     return np.logaddexp(x, np.zeros((), x.dtype)) if name == "softplus" else np.maximum(x, 0)
+
+
+def _standardised(x: np.ndarray) -> np.ndarray:
+    """Every row with mean 0 and variance 1."""
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + np.asarray(1e-5, x.dtype))
 
 
 def _convolve(x: np.ndarray, weight: np.ndarray, stride: int) -> np.ndarray:

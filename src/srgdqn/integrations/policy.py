@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 STRIDES: dict[str, tuple[int, ...]] = {"mlp": (), "cnn": (4, 2, 1)}
 """The networks that an export can compute, and the strides of their convolutions (`cnn`: Mnih et al. 2015). Each has
-convolutions, if any, and then layers, all but the last followed by the activation. Any other network, also a built-in
-one, is refused until `PlainPolicy` and the formats know it."""
+convolutions, if any, and then layers, all but the last followed by the activation; layer normalisation and a value head
+where the options say so. Of a noisy network the means are exported. Any other network, also a built-in one, is refused
+until `PlainPolicy` and the formats know it."""
 
 
 def policy_of(result: Result, number: int, which: Which = "last") -> PlainPolicy:
@@ -73,7 +74,10 @@ def make_policy(
     strides = STRIDES[settings.network]
     parts = [f"convolutions.{index}" for index in range(len(strides))]
     parts += [f"layers.{index}" for index in range(len(settings.hidden) + 1)]
+    parts += ["value"] if settings.dueling else []
     names = [f"{part}.{side}" for part in parts for side in ("weight", "bias")]
+    if settings.layer_norm:
+        names += [f"norms.{index}.{side}" for index in range(len(settings.hidden)) for side in ("gain", "shift")]
     for name in names:
         if f"network.{name}" not in parameters:
             raise InputError(f"the run holds no network.{name}, though its configuration asks for it. Train it again.")
@@ -161,7 +165,15 @@ def _check(policy: PlainPolicy) -> None:
         weight, bias = (policy.arrays[f"layers.{index}.{side}"].shape for side in ("weight", "bias"))
         if len(weight) != 2 or weight[0] != width or bias != weight[1:]:
             raise _misfit(f"layers.{index}", weight, bias, (width,))
-        width = weight[1]
+        given, width = width, weight[1]
+        for side in ("gain", "shift"):
+            norm = policy.arrays.get(f"norms.{index}.{side}")
+            if norm is not None and norm.shape != bias:
+                raise _misfit(f"norms.{index}", norm.shape, norm.shape, bias)
+    if "value.weight" in policy.arrays:
+        weight, bias = (policy.arrays[f"value.{side}"].shape for side in ("weight", "bias"))
+        if weight != (given, 1) or bias != (1,):
+            raise _misfit("value", weight, bias, (given,))
 
 
 def _misfit(name: str, weight: tuple[int, ...], bias: tuple[int, ...], given: tuple[int, ...]) -> InputError:

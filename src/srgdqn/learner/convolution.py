@@ -11,7 +11,9 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
+
+from srgdqn.learner.layers import ACTIVATIONS
 
 Images: TypeAlias = Float[Array, "rows height width channels"]
 Kernels: TypeAlias = Float[Array, "height width in out"]
@@ -29,6 +31,19 @@ class Convolution(eqx.Module):
     def __call__(self, x: Images) -> Images:
         """The convolution of rows of images, channels last."""
         return convolve(x, self.weight.transpose(2, 3, 1, 0), self.stride) + self.bias
+
+
+def seen(
+    convolutions: tuple[Convolution, ...], activation: str, x: Shaped[Array, "*rows channels height width"]
+) -> Float[Array, "*rows features"]:
+    """What convolutions, each followed by the activation, make of images of numbers from 0 to 255, flattened channels
+    first.
+    """
+    rows = x.shape[:-3]
+    x = x.reshape(-1, *x.shape[-3:]).transpose(0, 2, 3, 1).astype(convolutions[0].weight.dtype) / 255
+    for convolution in convolutions:
+        x = ACTIVATIONS[activation].value(convolution(x))
+    return x.transpose(0, 3, 1, 2).reshape(*rows, -1)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -7,14 +7,22 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from srgdqn.config import Configuration, OptimiserSettings
 from srgdqn.config.discovery import BUILT_IN_ESTIMATORS
 from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import Clock, Direction, Estimator, Origin, Query, Work, estimator
-from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.gradients import (
+    BEYOND,
+    Batch,
+    RowNoise,
+    Transitions,
+    make_gradients,
+    outer_batch,
+    row_noise,
+)
 from srgdqn.learner.guarded import guarded, require_form
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
@@ -233,6 +241,7 @@ def outer_iteration(
     replay: Callable[[], Transitions] | None = None,
     coins: Float[Array, " directions"] | None = None,
     renewed: Bool[Array, ""] | None = None,
+    noise: UInt32[Array, " words"] | None = None,
     anchor: Parameters | None = None,
     progress: Float[Array, ""] | float = 0.0,
     keep_iterates: bool = False,
@@ -251,6 +260,8 @@ def outer_iteration(
       replay: gives rows of the replay beyond D, for estimators that ask about such.
       coins: random numbers for estimators that use such, one for each direction.
       renewed: whether a hard target network is copied first, where environment steps say when (None: no).
+      noise: a random key's data, of which the noise of D's rows is drawn, where the network has any (None: it has the
+        means of noisy layers, and drops nothing).
       anchor: Δ_0, where it is not to be the gradient on D (SVR-DQN with exact anchors).
       progress: the share of the budget already spent, for step-size schedules.
       keep_iterates: return every Δ_m and θ_m, and what `keep_last` does.
@@ -271,11 +282,15 @@ def outer_iteration(
         rewards = fitted(configuration, network, rewards, transitions, weights)
     source = make_gradients(configuration.gradients, network)
 
-    def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
+    def batch_of(
+        transitions: Transitions, weights: Float[Array, " rows"] | None, noise_of_rows: RowNoise | None
+    ) -> Batch:
         seen = with_estimates(network, rewards, transitions)
-        return outer_batch(configuration.gradients, network, seen, theta_0, state.target, weights)
+        given = (configuration.gradients, network, seen, theta_0, state.target)
+        return outer_batch(*given, weights, noise_of_rows)
 
-    batch = batch_of(transitions, weights)
+    of_rows = row_noise(configuration.network, noise)
+    batch = batch_of(transitions, weights, of_rows)
     factor = schedule(settings, progress)
     chosen = chosen_estimator(configuration)
 
@@ -327,7 +342,7 @@ def outer_iteration(
             clock,
             state.target,
             origin,
-            None if replay is None else lambda: batch_of(replay()),
+            None if replay is None else lambda: batch_of(replay(), None, of_rows and of_rows.of(BEYOND)),
             coins,
         )
         run = _on_whole_batch if chosen.per == "batch" else _inner_iterations

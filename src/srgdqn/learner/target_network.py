@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.networks import Network, Noise, Parameters
 
 
 def init_target(settings: GradientSettings, parameters: Parameters) -> Parameters | None:
@@ -49,6 +49,8 @@ def moved(
     return optax.incremental_update(parameters, target, settings.target_tau)
 
 
-def mean_q_values(network: Network, stack: Parameters, observations: Array) -> Float[Array, "rows actions"]:
-    """mean_k Q(S, a; θ_k) over the copies of a stack."""
-    return jax.vmap(network.q_values, (0, None))(stack, observations).mean(0)
+def mean_q_values(
+    network: Network, stack: Parameters, observations: Array, noise: Noise | None = None
+) -> Float[Array, "rows actions"]:
+    """mean_k Q(S, a; θ_k) over the copies of a stack, which share noise where the network has any."""
+    return jax.vmap(network.q_values, (0, None, None))(stack, observations, noise).mean(0)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from srgdqn.config import Configuration
 from srgdqn.learner.estimator import Origin
@@ -34,6 +34,7 @@ class OuterBatch(NamedTuple):
     beyond: Callable[[], Transitions] | None = None  # rows of the replay beyond D, where the estimator may ask for them
     coins: Float[Array, " directions"] | None = None  # random numbers, where the estimator uses such
     renewed: Bool[Array, ""] | None = None  # whether a hard target is copied first, where environment steps say when
+    noise: UInt32[Array, " words"] | None = None  # a key's data, where the network has noise
 
 
 class BatchContext(NamedTuple):
@@ -65,6 +66,7 @@ def from_replay(context: BatchContext) -> OuterBatch:
         beyond,
         chosen.coins,
         chosen.renewed,
+        chosen.noise,
     )
 
 
@@ -77,6 +79,7 @@ class ChosenRows(NamedTuple):
     beyond: Int[Array, " more"] | None  # slots of the rows beyond D, where the estimator may ask for them
     coins: Float[Array, " directions"] | None  # random numbers, where it uses such
     renewed: Bool[Array, ""] | None = None  # whether a hard target is copied first, where environment steps say when
+    noise: UInt32[Array, " words"] | None = None  # a key's data, where the network has noise
 
 
 def choose_rows(
@@ -105,7 +108,8 @@ def choose_rows(
     earlier = before * configuration.training.learning_frequency
     origin = Origin(chosen, earlier + made_at(chosen, slots, written), earlier + written, stored)
     renewed = target_renewed(configuration, block, draws.which)
-    return ChosenRows(origin, drawn.weights, picks, beyond, coins, renewed)
+    noise = draws.noise if configuration.network.has_noise else None
+    return ChosenRows(origin, drawn.weights, picks, beyond, coins, renewed, noise)
 
 
 def target_renewed(configuration: Configuration, block: Int[Array, ""], which: Int[Array, ""]) -> Any:

@@ -26,7 +26,15 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.gradients import (
+    REFERENCE,
+    Batch,
+    RowNoise,
+    Transitions,
+    make_gradients,
+    outer_batch,
+    row_noise,
+)
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, outer_iteration
@@ -158,6 +166,7 @@ def compared(
         origin=rows.origin,
         replay=None if beyond is None else lambda: beyond,
         coins=rows.coins,
+        noise=rows.noise,
         progress=progress,
         keep_last=True,
     )
@@ -165,14 +174,16 @@ def compared(
     assert theta is not None
     source = make_gradients(configuration.gradients, network)
 
-    def frozen(transitions: Transitions, weights: Any = None) -> Batch:
+    def frozen(transitions: Transitions, weights: Any, noise: RowNoise | None) -> Batch:
         seen = with_estimates(network, after.rewards, transitions)
-        return outer_batch(configuration.gradients, network, seen, learner.parameters, learner.target, weights)
+        given = (configuration.gradients, network, seen, learner.parameters, learner.target)
+        return outer_batch(*given, weights, noise)
 
+    noise = row_noise(configuration.network, rows.noise)
     half = reference.reward.shape[0] // 2
-    whole = frozen(reference)
+    whole = frozen(reference, None, noise and noise.of(REFERENCE))
     first, second = (source.mean(theta, whole.rows(part))[0] for part in (slice(None, half), slice(half, None)))
-    plain = source.mean(theta, frozen(batch, rows.weights))[0]
+    plain = source.mean(theta, frozen(batch, rows.weights, noise))[0]
     return Compared(_dot(first, second), *(_sums(each, first, second) for each in (trace.last_delta, plain)))
 
 

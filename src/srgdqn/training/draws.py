@@ -21,6 +21,7 @@ from srgdqn.config import Configuration
 # replacement, are what folding 0 and 1 into it gives.
 _BEYOND, _COINS, _OTHERS = 2, 3, 4
 _REFERENCE = 2**32 - 1  # far from those of a block's other outer iterations
+_NOISE = 2**32 - 0x5EED  # likewise
 
 
 class BatchDraws(NamedTuple):
@@ -35,6 +36,11 @@ class BatchDraws(NamedTuple):
     def beyond(self) -> PRNGKeyArray:
         """For rows of the replay beyond D."""
         return jax.random.fold_in(self.sampling, _BEYOND)
+
+    @property
+    def noise(self) -> UInt32[Array, " words"]:
+        """For the noise of the network, as a key's data."""
+        return jax.random.key_data(jax.random.fold_in(self.sampling, _NOISE))
 
     @property
     def reference(self) -> PRNGKeyArray:
@@ -86,7 +92,13 @@ def draw_block(
     )
 
 
-_APART = 2**32 - 1  # the stream of a block that no round reaches
+_APART = 2**32 - 1  # the streams of blocks that no round reaches
+_ACTING = 2**32 - 2
+
+
+def acting_key(key: PRNGKeyArray, index: Int[Array, ""]) -> PRNGKeyArray:
+    """For the noise that a noisy network acts with in block `index`."""
+    return jax.random.fold_in(jax.random.fold_in(key, _ACTING), index)
 
 
 def draw_apart(

@@ -34,7 +34,7 @@ from srgdqn.learner.reward_estimation import first_estimate
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchContext, BatchSource, OuterBatch, from_replay
 from srgdqn.training.budget import Limits
-from srgdqn.training.draws import BatchDraws, Draws, draw_block
+from srgdqn.training.draws import BatchDraws, Draws, acting_key, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
 from srgdqn.training.jax_setup import check_random_numbers
 
@@ -192,6 +192,9 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
     environment, block = program.task.environment, program.block
     # Fresh episodes for every step at once: drawing them one by one inside the loop costs more than the steps do.
     fresh = jax.vmap(begin_episode, (None, 0, 0))(environment, draws.episode, draws.first_observation)
+    parameters = lane.learner.parameters
+    if program.configuration.network.noisy:
+        parameters = program.network.perturbed(parameters, acting_key(lane.key, index))
 
     def step(carry: tuple[Situation, Array], inputs: tuple) -> tuple[tuple[Situation, Array], Step]:
         situation, episodes = carry
@@ -203,7 +206,7 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
         )
         probability = epsilon(program.configuration.acting, spent / limits.amount, index > limits.first_learning)
         seen = normalise_observation(lane.normaliser, situation.observation)
-        q_values = program.network.q_values(lane.learner.parameters, seen[None])[0]
+        q_values = program.network.q_values(parameters, seen[None])[0]
         action = epsilon_greedy(q_values, probability, draw, random_action)
         after, outcome = take_step(environment, situation, action, fresh_episode, limits.time_limit, step_key)
         return (after, episodes + (outcome.terminated | outcome.truncated)), outcome
@@ -287,6 +290,7 @@ def learn_on(
         replay=None if beyond is None else lambda: normalised(normaliser, beyond()),
         coins=served.coins,
         renewed=served.renewed,
+        noise=served.noise,
         anchor=served.anchor,
         progress=progress,
         keep_last=probe is not None,

@@ -11,19 +11,34 @@ from jaxtyping import Array
 from srgdqn.config import GradientSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients.autodiff import autodiff_mean
-from srgdqn.learner.gradients.bellman import Batch, Transitions, make_batch, outer_batch, target_parameters
+from srgdqn.learner.gradients.bellman import (
+    BEYOND,
+    REFERENCE,
+    Batch,
+    RowNoise,
+    Transitions,
+    make_batch,
+    outer_batch,
+    row_noise,
+    target_parameters,
+)
 from srgdqn.learner.gradients.closed_form import closed_form_mean, closed_form_query, multiply_out
 from srgdqn.learner.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
-from srgdqn.learner.networks import CNN, MLP, Network, Parameters
+from srgdqn.learner.gradients.factored import factored_query, multiply_composed_out
+from srgdqn.learner.networks import CNN, MLP, ComposedNetwork, Network, Parameters
 
 __all__ = [
+    "BEYOND",
+    "REFERENCE",
     "Batch",
     "Compact",
     "GradientSource",
+    "RowNoise",
     "Transitions",
     "make_batch",
     "make_gradients",
     "outer_batch",
+    "row_noise",
     "target_parameters",
 ]
 
@@ -45,7 +60,9 @@ class GradientSource(NamedTuple):
 
 
 def make_gradients(settings: GradientSettings, network: Network) -> GradientSource:
-    """The gradients of a network: of the built-in ones in closed form (not the convolutions), of others by autodiff."""
+    """The gradients of a network: of the plain built-in ones in closed form (not the convolutions), of those with parts
+    as factors, of others by autodiff.
+    """
     method = settings.differentiation
     if method == "closed-form" and not network.is_mlp:
         raise InputError(
@@ -65,6 +82,12 @@ def make_gradients(settings: GradientSettings, network: Network) -> GradientSour
             lambda theta, picks: convolutional_query(settings, theta, picks),
             lambda gradient: multiply_layers_out(network.structure, gradient),
             lambda theta, batch: convolutional_mean(settings, theta, batch),
+        )
+    if kind is ComposedNetwork and method != "autodiff":
+        return GradientSource(
+            lambda theta, picks: factored_query(settings, theta, picks),
+            lambda gradient: multiply_composed_out(network.structure, gradient),
+            lambda theta, batch: autodiff_mean(settings, network, theta, batch),
         )
     return GradientSource(
         lambda theta, picks: jax.vmap(lambda rows: autodiff_mean(settings, network, theta, rows))(picks),

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
-from srgdqn.config import GradientSettings
+from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.config.discovery import OWN_RULES
 from srgdqn.errors import UserCodeError
 from srgdqn.learner.gradients.munchausen import log_policy_bonus, soft_value
 from srgdqn.learner.guarded import calling
-from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.networks import Network, Noise, Parameters
 from srgdqn.learner.target_network import mean_q_values
 
 
@@ -38,10 +38,35 @@ class Batch(NamedTuple):
     discount: Float[Array, "*rows"]
     frozen_target: Float[Array, "*rows"] | None
     weight: Float[Array, "*rows"] | None = None  # of the row's loss in F, where it is not 1
+    noise: Noise | None = None  # of the network at S, where it has any
+    next_noise: Noise | None = None  # likewise at S', where y moves with θ
 
     def rows(self, index: Array | slice) -> Batch:
         """The rows at `index`."""
         return jax.tree.map(lambda leaf: leaf[index], self)
+
+
+class RowNoise(NamedTuple):
+    """What the noise of rows is drawn from. It is theirs, whatever θ is: the gradients of a pair have the same."""
+
+    key: PRNGKeyArray
+    dropout: Array | float | None  # the probability with which a hidden unit is dropped
+
+    def of(self, what: int) -> RowNoise:
+        """Noise of its own for something else."""
+        return self._replace(key=jax.random.fold_in(self.key, what))
+
+
+# What is folded into the key: Q(S, ·), Q(S', ·) at θ, and both by a target network have noise of their own, and so have
+# rows that are not of D.
+_PRESENT, _NEXT, _TARGET, BEYOND, REFERENCE, _TARGET_PRESENT = range(6)
+
+
+def row_noise(settings: NetworkSettings, words: UInt32[Array, " words"] | None) -> RowNoise | None:
+    """The noise of D from a key's data; None for a network without any."""
+    if words is None or not settings.has_noise:
+        return None
+    return RowNoise(jax.random.wrap_key_data(words, impl="threefry2x32"), settings.dropout)
 
 
 def outer_batch(
@@ -51,9 +76,11 @@ def outer_batch(
     online: Parameters,
     target: Parameters | None,
     weights: Float[Array, "*rows"] | None = None,
+    noise: RowNoise | None = None,
 ) -> Batch:
     """The batch of an outer iteration that begins at the parameters `online`, beside those of a target network."""
-    return make_batch(settings, network, transitions, target_parameters(settings, online, target), weights, online)
+    frozen = target_parameters(settings, online, target)
+    return make_batch(settings, network, transitions, frozen, weights, online, noise)
 
 
 def target_parameters(settings: GradientSettings, online: Parameters, target: Parameters | None) -> Parameters | None:
@@ -68,28 +95,37 @@ def make_batch(
     frozen: Parameters | None,
     weights: Float[Array, "*rows"] | None = None,
     online: Parameters | None = None,
+    noise: RowNoise | None = None,
 ) -> Batch:
     """The batch of these transitions, with y computed once if the parameters to compute it with are given; `online` are
-    θ_0, for rules that look at them too.
+    θ_0, for rules that look at them too, and for the sizes of the network's noise.
 
     The discount is γ, or 0 where the episode terminated and `mask_terminal` is on (row 3 of the readings).
     """
     observation, action, reward, next_observation, terminated = transitions
     discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
+
+    def drawn(what: int) -> Noise | None:
+        if noise is None:
+            return None
+        return network.draw_noise(online, noise.of(what).key, reward.shape, noise.dropout)
+
     y = None
     if frozen is not None:
         if online is None and settings.bootstrap not in ("max", "munchausen"):
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
 
-        def q(theta: Parameters, observations: Array = next_observation) -> Array:
+        def q(theta: Parameters, observations: Array = next_observation, at_target: int = _TARGET) -> Array:
+            noise_there = drawn(_NEXT if theta is online else at_target)
             if settings.target_networks > 1 and _like(theta, frozen):
-                return mean_q_values(network, theta, observations)
-            return network.q_values(theta, observations)
+                return mean_q_values(network, theta, observations, noise_there)
+            return network.q_values(theta, observations, noise_there)
 
         y = reward + discount * value_of_next(settings, q, frozen, online)
         if settings.bootstrap == "munchausen":
-            y = y + log_policy_bonus(settings, q(frozen, observation), action)
-    return Batch(observation, action, reward, next_observation, discount, y, weights)
+            y = y + log_policy_bonus(settings, q(frozen, observation, _TARGET_PRESENT), action)
+    own, at_next = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
+    return Batch(observation, action, reward, next_observation, discount, y, weights, own, at_next)
 
 
 def _like(theta: Parameters, stack: Parameters) -> bool:
@@ -120,6 +156,16 @@ def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*ro
         return rows.frozen_target
     assert next_q is not None
     return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
+
+
+def row_losses(
+    settings: GradientSettings, rows: Batch, outputs: Array, next_outputs: Array | None
+) -> tuple[Float[Array, "*rows"], Float[Array, "*rows actions"]]:
+    """The loss of each row and its Q-values, to be differentiated: given what the network gives at S and, where y moves
+    with θ, at S'.
+    """
+    predicted = jnp.take_along_axis(outputs, rows.action[..., None], axis=-1)[..., 0]
+    return loss_and_slope(settings, rows, predicted, next_outputs)[0], outputs
 
 
 def loss_and_slope(

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 
 from srgdqn.config import GradientSettings
 from srgdqn.learner.gradients.bellman import Batch, loss_and_slope
+from srgdqn.learner.layers import ACTIVATIONS, Layer
 from srgdqn.learner.networks import MLP
-from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer
 
 
 class Factors(NamedTuple):
@@ -68,10 +68,11 @@ def closed_form_query(
 
 def multiply_out(structure: MLP, factors: tuple[Factors, ...]) -> MLP:
     """The gradient of one pick, in the form of the parameters."""
-    return MLP(tuple(_layer_gradient(*layer) for layer in factors), structure.activation)
+    return MLP(tuple(layer_gradient(*layer) for layer in factors), structure.activation)
 
 
-def _layer_gradient(inputs: Float[Array, "b inputs"], deltas: Float[Array, "b outputs"]) -> Layer:
+def layer_gradient(inputs: Float[Array, "b inputs"], deltas: Float[Array, "b outputs"]) -> Layer:
+    """The gradient of a layer from its factors."""
     width = inputs.shape[0]
     if width == 1:  # an outer product fuses into the sum that uses it; a matrix product would not
         return Layer(inputs[0][:, None] * deltas[0][None, :], deltas[0])

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.learner.convolution import Convolution
-from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer, draw_layer, make_layers, perceive
+from srgdqn.learner.convolution import Convolution, seen
+from srgdqn.learner.layers import Layer, draw_layer, make_layers, perceive
 
 # Channels out, side of the kernel, stride; of each convolution in turn.
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
@@ -37,11 +37,7 @@ class CNN(eqx.Module):
 
     def features(self, x: Shaped[Array, "*rows channels height width"]) -> Float[Array, "*rows features"]:
         """The output of the convolutions, flattened channels first."""
-        rows = x.shape[:-3]
-        x = x.reshape(-1, *x.shape[-3:]).transpose(0, 2, 3, 1).astype(self.convolutions[0].weight.dtype) / 255
-        for convolution in self.convolutions:
-            x = ACTIVATIONS[self.activation].value(convolution(x))
-        return x.transpose(0, 3, 1, 2).reshape(*rows, -1)
+        return seen(self.convolutions, self.activation, x)
 
 
 def make(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key: PRNGKeyArray) -> CNN:

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array
 
 from srgdqn.config import Configuration
-from srgdqn.learner.gradients import make_gradients, outer_batch
+from srgdqn.learner.gradients import make_gradients, outer_batch, row_noise
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
@@ -56,7 +56,8 @@ class GradientNoise:
         newest = round_.memory.written - 1
         ages = random.integers(live, size=self._rows + _REFERENCE_ROWS)
         rows = round_.memory.gather((newest - ages) % round_.memory.slots)
-        variance, distance = self._compiled(round_.learner, round_.normaliser, round_.numbers, rows)
+        words = random.integers(2**32, size=2, dtype=np.uint32)
+        variance, distance = self._compiled(round_.learner, round_.normaliser, round_.numbers, rows, words)
         measured = float(variance), float(distance)
         now = time.perf_counter()
         if self._is_compiled:
@@ -69,11 +70,13 @@ def _program(configuration: Configuration, network: Network) -> Any:
     filled = filling(configuration)
     count = batch_rows(configuration)
 
-    def measure(learner: Any, normaliser: Any, numbers: Array, rows: Any) -> tuple[Array, Array]:
+    def measure(learner: Any, normaliser: Any, numbers: Array, rows: Any, words: Array) -> tuple[Array, Array]:
         settings = filled(numbers)
         theta = learner.parameters
         seen = with_estimates(network, learner.rewards, normalised(normaliser, unpack(rows)))
-        batch = outer_batch(settings.gradients, network, seen, theta, learner.target)
+        batch = outer_batch(
+            settings.gradients, network, seen, theta, learner.target, noise=row_noise(settings.network, words)
+        )
         source = make_gradients(settings.gradients, network)
         few = batch.rows(slice(None, count))
         mean = source.mean(theta, few)[0]

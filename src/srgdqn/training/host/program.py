@@ -26,7 +26,7 @@ from srgdqn.learner.reward_estimation import first_estimate
 from srgdqn.training.batches import ChosenRows, OuterBatch, choose_rows
 from srgdqn.training.budget import Limits
 from srgdqn.training.direction_errors import DirectionProgram, direction_program
-from srgdqn.training.draws import draw_block
+from srgdqn.training.draws import acting_key, draw_block
 from srgdqn.training.jax_setup import is_double
 from srgdqn.training.lane import learn_on, round_keys
 from srgdqn.training.program import Once, shape_of_program
@@ -55,6 +55,7 @@ class HostProgram(NamedTuple):
     learn: Callable[..., tuple[LearnerState, Float[Array, " columns"]]]
     observe: Callable[..., Normaliser]
     greedy: Callable[[Parameters, Normaliser, Any], Array]
+    perturb: Callable[[Parameters, PRNGKeyArray, Any], Parameters] | None  # to act by in a block; None without noise
     uniform_start: bool
     directions: DirectionProgram
 
@@ -155,6 +156,7 @@ def _make(
             beyond=None if beyond is None else lambda: unpack(beyond),
             coins=rows.coins,
             renewed=rows.renewed,
+            noise=rows.noise,
         )
         return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
 
@@ -169,6 +171,9 @@ def _make(
     def greedy(parameters: Parameters, normaliser: Normaliser, rows: Array) -> Array:
         return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
 
+    def perturb(parameters: Parameters, key: PRNGKeyArray, index: Array) -> Parameters:
+        return network.perturbed(parameters, acting_key(key, index))
+
     return HostProgram(
         network,
         slots,
@@ -178,6 +183,7 @@ def _make(
         jax.jit(learn),
         jax.jit(watch),
         jax.jit(greedy),
+        jax.jit(perturb) if configuration.network.noisy else None,
         configuration.acting.uniform_start,
         direction_program(shape, network, slots),
     )

@@ -94,6 +94,9 @@ class HostRound:
         self.numbers = numbers_of(configuration)
         self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
         self.policy = self._learning.policy
+        self._acting: GreedyPolicy | None = (
+            None if program.perturb is None else greedy_policy(program.network, program.greedy)
+        )
         self._evaluated: tuple[tuple[LearnerState, Normaliser], GreedyPolicy] | None = None
         self._evaluates_others = evaluates_others(configuration)
         self.best = BestPolicies(1, self.policies) if configuration.training.keep_best else None
@@ -141,6 +144,16 @@ class HostRound:
             policy.update(evaluated_parameters(self.configuration, self.learner), self.normaliser)
             self._evaluated = present, policy
         return self._evaluated[1]
+
+    @property
+    def acting_policy(self) -> GreedyPolicy:
+        """The policy of the present block: the greedy one, which a noisy network follows with the block's noise."""
+        if self._acting is None:
+            return self.policy
+        assert self._program.perturb is not None
+        parameters = self._program.perturb(self.learner.parameters, self.key, np.int32(self.blocks))
+        self._acting.update(parameters, self.normaliser)
+        return self._acting
 
     def resume_from(self, learner: LearnerState, normaliser: Normaliser) -> None:
         """Replaces what has been learnt."""
@@ -300,7 +313,7 @@ class HostRound:
         chances = self._plan.chances(done + self.player.ahead, len(block) + self._spare)
         ended_before = self.player.episodes
         try:
-            self.player.play(block, self.policy, chances, done)
+            self.player.play(block, self.acting_policy, chances, done)
             check_block(block, self.task.name, done)
         except EnvironmentFailedError:
             self.leave_episodes()
