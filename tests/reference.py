@@ -81,13 +81,14 @@ ALGORITHMS = {
 
 
 class Transition(NamedTuple):
-    """(S, A, R, S'), and whether S' is terminal."""
+    """(S, A, R, S'), whether S' is terminal, and the steps from S to it, whose discounted rewards are R."""
 
     s: np.ndarray
     a: int
     r: float
     s_next: np.ndarray
     terminal: bool
+    steps: int = 1
 
 
 class State(NamedTuple):
@@ -167,7 +168,7 @@ def bellman_target(o: Options, theta: np.ndarray, x: Transition, online: np.ndar
         return x.r
     chooser = online if online is not None and o.bootstrap == "double" else theta
     action = max(range(o.sizes[-1]), key=lambda a: q_values(o, chooser, x.s_next)[a])
-    return x.r + o.gamma * q_values(o, theta, x.s_next)[action]
+    return x.r + o.gamma**x.steps * q_values(o, theta, x.s_next)[action]
 
 
 def loss(o: Options, theta: np.ndarray, x: Transition, y: float) -> float:

@@ -107,6 +107,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "endless": (Endless, {"kernel": "native", "window": 7}),
     "directions": (Slope, {"kernel": "native", "evaluation_interval": 40, "direction_errors": True}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
+    "n steps": (Slope, {"kernel": "xla", "environments": 2, "n_step": 4, "normalise_rewards": True}),
+    "n steps, images": (Pictures, {"network": "cnn", "window": 30, "n_step": 4}),
 }
 
 
