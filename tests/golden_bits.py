@@ -26,6 +26,7 @@ import polars as pl
 
 import srgdqn
 from host_environments import SMALL, Slope
+from srgdqn.config import Configuration
 from srgdqn.config.algorithms import PAPER
 from srgdqn.kernel.build import NoKernelError, toolchain
 from srgdqn.paper import confirmation, fingerprint, tuning_search
@@ -170,25 +171,14 @@ def _bits_of_table(name: str, table: pl.DataFrame) -> Iterable[bytes]:
     yield repr(table.rows()).encode()  # of a float as many digits as identify it
 
 
-# Options that are younger than the records, and their defaults, which ask for what was asked before.
-_YOUNGER: dict[str, Any] = {
-    "scale_observations": False,
-    "gradient_steps": 1,
-    "bootstrap": "max",
-    "own": (),
-    "direction_errors": False,
-    "uniform_start": False,
-    "weight_decay": None,
-    "target_update_interval": None,
-    "target_networks": 1,
-    "reward_estimation": False,
-    "reward_alpha": 1e-3,
-    "adam_at_copy": "keep",
-    "munchausen_share": 0.9,
-    "munchausen_temperature": 0.03,
-    "munchausen_floor": -1.0,
-    "keep_best": False,
+# Options that are younger than the records; at their defaults they ask for what was asked before.
+_YOUNGER = {
+    *("scale_observations", "gradient_steps", "bootstrap", "own", "direction_errors", "uniform_start", "weight_decay"),
+    *("target_update_interval", "target_networks", "reward_estimation", "reward_alpha", "adam_at_copy", "keep_best"),
+    *("munchausen_share", "munchausen_temperature", "munchausen_floor", "n_step"),
+    *("dueling", "layer_norm", "dropout", "noisy", "noisy_sigma"),
 }
+_DEFAULTS: dict[str, Any] = {**Configuration().options(), "own": ()}
 
 
 def _question(cell: Any) -> bytes:
@@ -201,7 +191,7 @@ def _as_recorded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        name: _as_recorded(inner) for name, inner in value.items() if name not in _YOUNGER or inner != _YOUNGER[name]
+        name: _as_recorded(inner) for name, inner in value.items() if name not in _YOUNGER or inner != _DEFAULTS[name]
     }
 
 

@@ -87,13 +87,14 @@ ALGORITHMS = {
 
 
 class Transition(NamedTuple):
-    """(S, A, R, S'), and whether S' is terminal."""
+    """(S, A, R, S'), whether S' is terminal, and the steps from S to it, whose discounted rewards are R."""
 
     s: np.ndarray
     a: int
     r: float
     s_next: np.ndarray
     terminal: bool
+    steps: int = 1
 
 
 class State(NamedTuple):
@@ -182,7 +183,7 @@ def bellman_target(o: Options, theta: np.ndarray, x: Transition, online: np.ndar
     values = mean_q_values(o, theta, x.s_next)
     chooser = q_values(o, online, x.s_next) if online is not None and o.bootstrap == "double" else values
     action = max(range(o.sizes[-1]), key=lambda a: chooser[a])
-    return x.r + o.gamma * values[action]
+    return x.r + o.gamma**x.steps * values[action]
 
 
 def munchausen_target(o: Options, theta: np.ndarray, x: Transition) -> float:
@@ -196,7 +197,7 @@ def munchausen_target(o: Options, theta: np.ndarray, x: Transition) -> float:
     here, there = mean_q_values(o, theta, x.s), mean_q_values(o, theta, x.s_next)
     log_policy = max(tau * math.log(policy(here)[x.a]), o.munchausen_floor)
     future = sum(p * (q - tau * math.log(p)) for p, q in zip(policy(there), there, strict=True))
-    gamma = 0.0 if x.terminal and o.mask_terminal else o.gamma
+    gamma = 0.0 if x.terminal and o.mask_terminal else o.gamma**x.steps
     return x.r + o.munchausen_share * log_policy + gamma * future
 
 

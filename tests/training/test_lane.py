@@ -214,7 +214,7 @@ def follow(monkeypatch: pytest.MonkeyPatch, algorithm: str, **options: Any) -> L
         def record(number: Any, *arrays: Any) -> None:
             given[int(number)] = [np.array(array) for array in arrays]
 
-        jax.debug.callback(record, state.iterations, *transitions, picks, more["progress"])
+        jax.debug.callback(record, state.iterations, *transitions[:5], picks, more["progress"])
         return real(configuration, network, state, transitions, picks, **more)
 
     monkeypatch.setattr(lane, "outer_iteration", recording)

@@ -11,14 +11,17 @@ one into the next: where one is full, the stack is begun anew in the next.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from srgdqn.adapters.episode_links import EpisodeLinks
 from srgdqn.adapters.spaces import Observations
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.replay import SCALARS, pack_into, row_width, scalar_of
+from srgdqn.learner.n_step import joined
+from srgdqn.learner.replay import BACK, SCALARS, column_of, pack_into, row_width, scalar_of, unpack
 from srgdqn.runs.snapshots import Stream
 
 REPLAY = "replay"
@@ -65,28 +68,44 @@ def _are_actions(values: np.ndarray, count: int) -> bool:
 class FlatMemory:
     """A ring of packed rows: transition number t lies in slot t modulo its length."""
 
-    def __init__(self, slots: int, size: int, actions: int) -> None:
+    def __init__(self, slots: int, size: int, actions: int, *, environments: int = 1, n_step: int = 1) -> None:
         """Room for `slots` transitions between observations of `size` numbers, by one of so many actions."""
-        self.rows = np.zeros((slots, row_width(size)), np.float32)
-        self.slots, self._actions = slots, actions
+        self.rows = np.zeros((slots, row_width(size, n_step)), np.float32)
+        self.slots, self._actions, self._n_step = slots, actions, n_step
+        self._links = EpisodeLinks(slots, environments) if n_step > 1 else None
         self.written = 0  # transitions ever
 
-    def write(self, transitions: Transitions, environments: np.ndarray) -> None:
+    def write(self, transitions: Transitions, environments: np.ndarray, ended: np.ndarray | None = None) -> None:
         """Takes in a block, each transition made in one of several environments; the memory's length is a multiple of
-        the block's.
+        the block's. For n-step returns it is told which transitions ended their episodes.
         """
         start, count = self.written % len(self.rows), len(environments)
-        pack_into(self.rows[start : start + count], transitions)
+        back = _linked(self._links, self.written, environments, ended)
+        pack_into(self.rows[start : start + count], transitions, back)
         self.written += count
 
-    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The rows at these slots, in an array that is there already where one is given."""
+    def begin_anew(self, environments: Iterable[int]) -> None:
+        """The next transitions in these environments are the first of new episodes."""
+        if self._links is not None:
+            self._links.leave(environments)
+
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | Transitions:
+        """The rows at these slots, in an array that is there already where one is given; for n-step returns as
+        transitions of up to n steps from there on.
+        """
+        if self._links is not None:
+            path, steps = self._links.follow(slots, self._n_step)
+            rewards = self.rows[path, column_of(self.rows, "reward")]
+            rows = self.rows[np.stack([path[:, 0], path[:, -1]])]
+            first, last = map(_on_host, rows)
+            return joined(first, last, _of_steps(rewards, steps), steps)
         return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """How many were ever written, and the rows by the numbers of their transitions."""
         stream = Stream(max(0, self.written - self.slots), self.written, self._numbered, REPLAY)
-        return {"written": np.array(self.written, np.int64)}, {REPLAY: stream}
+        links = {} if self._links is None else self._links.state()
+        return {"written": np.array(self.written, np.int64), **links}, {REPLAY: stream}
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
         return {"row": self.rows[np.arange(start, stop) % self.slots]}
@@ -105,10 +124,13 @@ class FlatMemory:
         whole = written is not None and written.shape == () and int(written) == self.written
         if not whole or not _are_actions(scalar_of(used, "action"), self._actions):
             raise InputError("its replay is none of this configuration's")
+        if self._links is not None:
+            self._links.restore(tensors, self.written, self.rows[:, -1])
 
-    def blank(self, rows: int) -> np.ndarray:
+    def blank(self, rows: int) -> np.ndarray | Transitions:
         """Rows of zeros."""
-        return np.zeros((rows, self.rows.shape[1]), np.float32)
+        zeros = np.zeros((rows, self.rows.shape[1]), np.float32)
+        return zeros if self._links is None else _blank_steps(_on_host(zeros), self._n_step)
 
     @property
     def nbytes(self) -> int:
@@ -127,10 +149,18 @@ class FrameMemory:
     """The same of images, in chunks of frames."""
 
     def __init__(
-        self, slots: int, shape: tuple[int, ...], environments: int, actions: int, *, chunk_frames: int = 1024
+        self,
+        slots: int,
+        shape: tuple[int, ...],
+        environments: int,
+        actions: int,
+        *,
+        chunk_frames: int = 1024,
+        n_step: int = 1,
     ) -> None:
         """Room for `slots` transitions between images of the given shape (frames, …), by one of so many actions."""
-        self.slots, self._actions = slots, actions
+        self.slots, self._actions, self._n_step = slots, actions, n_step
+        self._links = EpisodeLinks(slots, environments) if n_step > 1 else None
         self._depth, *frame = shape
         self._chunk_shape = (max(chunk_frames, self._depth), *frame)
         self._chunks: dict[int, np.ndarray] = {}
@@ -142,14 +172,17 @@ class FrameMemory:
         self._scalars: dict[str, np.ndarray] = {name: np.empty(slots, kind) for name, kind in SCALARS.items()}
         self._places = np.empty((slots, 4), np.int64)  # of S and of S': chunk and end
         self._ring: dict[str, np.ndarray] = {**self._scalars, "places": self._places}
+        if n_step > 1:
+            self._ring["back"] = np.zeros(slots, BACK)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the chunks and of the ring."""
         return sum(array.nbytes for array in [*self._ring.values(), *self._chunks.values()])
 
-    def write(self, transitions: Transitions, environments: np.ndarray) -> None:
-        """Takes in transitions, each over the oldest of all."""
+    def write(self, transitions: Transitions, environments: np.ndarray, ended: np.ndarray | None = None) -> None:
+        """Takes in transitions, each over the oldest of all; for n-step returns with which of them ended episodes."""
+        back = _linked(self._links, self.written, environments, ended)
         for row, environment in enumerate(environments.tolist()):
             slot = self.written % self.slots
             stacks: Any = transitions.observation[row], transitions.next_observation[row]
@@ -160,24 +193,40 @@ class FrameMemory:
             self._places[slot] = [*places[0], *places[1]]
             for name, column in self._scalars.items():
                 column[slot] = getattr(transitions, name)[row]
+            if back is not None:
+                self._ring["back"][slot] = back[row]
             self.written += 1
 
+    def begin_anew(self, environments: Iterable[int]) -> None:
+        """The next transitions in these environments are the first of new episodes."""
+        if self._links is not None:
+            self._links.leave(environments)
+
     def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> Transitions:
-        """The transitions in these slots, with images of shape (rows, frames, …)."""
+        """The transitions in these slots, with images of shape (rows, frames, …); for n-step returns those of up to n
+        steps from there on.
+        """
         assert out is None  # images are no rows
         chunks, depth = self._chunks, self._depth
+        path, steps = (slots[:, None], None) if self._links is None else self._links.follow(slots, self._n_step)
+        last = path[:, -1]
         stacks = np.empty((2, len(slots), depth, *self._chunk_shape[1:]), np.uint8)
-        for row, (chunk, end, next_chunk, next_end) in enumerate(self._places[slots].tolist()):
+        ends = np.concatenate([self._places[slots, :2], self._places[last, 2:]], axis=1)
+        for row, (chunk, end, next_chunk, next_end) in enumerate(ends.tolist()):
             stacks[0, row] = chunks[chunk][end - depth : end]
             stacks[1, row] = chunks[next_chunk][next_end - depth : next_end]
         scalars: dict[str, Any] = {name: column[slots] for name, column in self._scalars.items()}
+        if steps is not None:
+            scalars["reward"] = _of_steps(self._scalars["reward"][path], steps)
+            scalars |= {"terminated": self._scalars["terminated"][last], "steps": steps}
         return Transitions(observation=stacks[0], next_observation=stacks[1], **scalars)
 
     def blank(self, rows: int) -> Transitions:
         """Black images."""
         images: Any = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
         scalars: dict[str, Any] = {name: np.zeros(rows, kind) for name, kind in SCALARS.items()}
-        return Transitions(observation=images, next_observation=images, **scalars)
+        blank = Transitions(observation=images, next_observation=images, **scalars)
+        return blank if self._links is None else _blank_steps(blank, self._n_step)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """Where each environment writes; the ring by the numbers of its transitions, and the frames of every chunk."""
@@ -186,7 +235,8 @@ class FrameMemory:
             streams[f"{_FRAMES}{number}"] = Stream(0, self._filled[number], functools.partial(_frames, chunk), REPLAY)
         tails = [(-1, -1) if tail is None else tail for tail in self._tails]
         counts = np.array([self.written, self._made], np.int64)
-        return {"tails": np.array(tails, np.int64), "counts": counts}, streams
+        links = {} if self._links is None else self._links.state()
+        return {"tails": np.array(tails, np.int64), "counts": counts, **links}, streams
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
         slots = np.arange(start, stop) % self.slots
@@ -238,6 +288,8 @@ class FrameMemory:
         self._tails = [None if chunk < 0 else _Place(chunk, end) for chunk, end in tails.tolist()]
         self._references = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
         self._filled = dict(zip(numbers.tolist(), filled.tolist(), strict=True))
+        if self._links is not None:
+            self._links.restore(tensors, written, self._ring["back"])
 
     def _put(self, environment: int, stack: np.ndarray) -> _Place:
         """Where the stack lies once what is new of it is appended to the sequence; it counts as referred to."""
@@ -285,6 +337,30 @@ class FrameMemory:
 
 
 Memory: TypeAlias = FlatMemory | FrameMemory
+
+
+def _linked(
+    links: EpisodeLinks | None, written: int, environments: np.ndarray, ended: np.ndarray | None
+) -> np.ndarray | None:
+    if links is None:
+        return None
+    assert ended is not None
+    return links.write(written, environments, ended)
+
+
+def _of_steps(rewards: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Rewards of n transitions from each on, of which those beyond its steps count nothing."""
+    return np.where(np.arange(rewards.shape[1]) < steps[:, None], rewards, np.float32(0))
+
+
+def _on_host(rows: np.ndarray) -> Transitions:
+    transitions = unpack(rows)  # type: ignore[arg-type]
+    return transitions
+
+
+def _blank_steps(one: Transitions, n: int) -> Transitions:
+    steps = np.ones(len(one.reward), np.int32)
+    return joined(one, one, np.zeros((len(steps), n), np.float32), steps)
 
 
 def _frames(chunk: np.ndarray, start: int, stop: int) -> dict[str, np.ndarray]:

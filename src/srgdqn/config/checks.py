@@ -206,6 +206,19 @@ def _of_the_batch(o: SimpleNamespace) -> Iterator[str]:
             f"transitions would be lost before any batch could have them. Raise replay_capacity to "
             f"{o.learning_frequency} or more, or lower learning_frequency."
         )
+    span = o.n_step * o.environments
+    if o.n_step > 1 and span > o.replay_capacity:
+        yield (
+            f"n_step = {o.n_step} is more than the replay holds of an episode (replay_capacity = {o.replay_capacity}, "
+            f"environments = {o.environments}). Raise replay_capacity to {span} or more, or lower n_step."
+        )
+    starts = max(1, -(-o.learning_starts // o.learning_frequency)) * o.learning_frequency
+    if o.n_step > 1 and span > starts:
+        yield (
+            f"n_step = {o.n_step} is more steps than have been made when learning begins (learning_starts = "
+            f"{o.learning_starts}, learning_frequency = {o.learning_frequency}, environments = {o.environments}). "
+            f"Raise learning_starts to {span} or more, or lower n_step."
+        )
     if o.learning_frequency % o.environments:
         yield (
             f"learning_frequency = {o.learning_frequency} is not a multiple of environments = {o.environments}, so "
@@ -295,6 +308,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
         yield (
             "bootstrap = 'munchausen' has a policy of the parameters behind y, which are to stand still, but target = "
             "'current' moves them with every gradient. Give target = 'hard', 'polyak' or 'outer', or bootstrap = 'max'."
+        )
+    if o.reward_estimation and o.n_step > 1:
+        yield (
+            f"reward_estimation is of single rewards, but n_step = {o.n_step} sums several. Give n_step = 1, or switch "
+            "reward_estimation off."
         )
     if o.target_update_interval is not None and o.target != "hard":
         yield (

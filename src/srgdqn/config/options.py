@@ -166,6 +166,8 @@ class ReplaySettings:
     sampling: str = "with-replacement"
     """How D is drawn: uniformly (with-replacement or without-replacement), the N newest transitions (newest), or by a
     rule of your own that is registered by this name."""
+    n_step: int = option(1, _whole(1, 1_000))
+    """n, the steps of an episode that a drawn transition spans at most: its target is the n-step return."""
 
 
 VARIANCE_FLOOR = 1e-8

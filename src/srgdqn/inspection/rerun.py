@@ -16,6 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, warn_unusable
 from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.n_step import gather
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import ring_length, unpack
@@ -244,13 +245,14 @@ class Rerun:
         if isinstance(own, LaneRounds):
             lane: Lane = jax.tree.map(lambda leaf: leaf[0], own.on_host())
             given = (lane.key, lane.learner, lane.normaliser, lane.episodes)
-            return _State(*given, lambda slots: unpack(jnp.asarray(lane.ring[slots])))
+            ring, written, n = jnp.asarray(lane.ring), self.steps, self._configuration.replay.n_step
+            return _State(*given, lambda slots: unpack(gather(ring, slots, written, n)))
 
-        def gather(slots: np.ndarray) -> Transitions:
+        def from_memory(slots: np.ndarray) -> Transitions:
             return unpack(jax.tree.map(jnp.asarray, own.memory.gather(slots)))
 
         learner = jax.tree.map(np.array, own.learner)
-        return _State(jax.random.key_data(own.key), learner, own.normaliser, own.episodes, gather)
+        return _State(jax.random.key_data(own.key), learner, own.normaliser, own.episodes, from_memory)
 
 
 class _State(NamedTuple):

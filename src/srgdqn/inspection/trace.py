@@ -288,8 +288,8 @@ INNER: dict[str, pl.DataType] = {
     "made_at": pl.Int64(),  # environment step, from 1
     "observation": pl.List(pl.Float64()),  # S as it is in the replay; null where it has too many numbers
     "action": pl.Int64(),
-    "reward": pl.Float64(),  # R as it is in the replay
-    "next_observation": pl.List(pl.Float64()),
+    "reward": pl.Float64(),  # R as it is in the replay; of n steps their discounted sum
+    "next_observation": pl.List(pl.Float64()),  # after the last of them
     "terminated": pl.Boolean(),
 }
 
@@ -352,7 +352,10 @@ def _inner(inputs: IterationInputs, trace: IterationTrace, first: int) -> Iterat
 
 
 def _transition(inputs: IterationInputs, row: int) -> dict[str, Any]:
-    observation, action, reward, next_observation, terminated = (column[row] for column in inputs.transitions)
+    one: Any = jax.tree.map(lambda column: column[row], inputs.transitions)
+    observation, action, reward, next_observation, terminated, steps = one
+    if steps is not None:  # R_1 + γ R_2 + …
+        reward = (reward * inputs.numbers["gamma"] ** np.arange(len(reward))).sum()
     shown = observation.size <= _MOST_NUMBERS
     return {
         "row": row,

@@ -28,42 +28,64 @@ Ring = Float[Array, "slots width"]
 SCALARS = {"action": np.dtype(np.int32), "reward": np.dtype(np.float32), "terminated": np.dtype(np.float32)}
 """The numbers of a transition beside S and S', in the order of a row, with their types on the host."""
 
+BACK = np.dtype(np.float32)
+"""The type of what rows have beyond, for n-step returns: how many transitions before it the one before it in its
+episode was written; 0 where it is the first.
+"""
+
 
 def ring_length(settings: ReplaySettings, block: int) -> int:
     """The capacity, rounded up to whole blocks."""
     return -(-settings.replay_capacity // block) * block
 
 
-def row_width(size: int) -> int:
-    """The length of a row between observations of so many numbers."""
-    return 2 * size + len(SCALARS)
+def row_width(size: int, n_step: int = 1) -> int:
+    """The length of a row between observations of so many numbers; odd, and even where there are n-step returns."""
+    return 2 * size + len(SCALARS) + (n_step > 1)
 
 
-def pack(transitions: Transitions) -> Float[Array, "*rows width"]:
-    """Transitions as rows: S, S', then the scalars."""
+def observation_width(rows: Any) -> int:
+    """The numbers of an observation in packed rows."""
+    width: int = rows.shape[-1]
+    return (width - len(SCALARS)) // 2
+
+
+def pack(transitions: Transitions, back: Array | None = None) -> Float[Array, "*rows width"]:
+    """Transitions as rows: S, S', then the scalars, and for n-step returns how far back the one before each is."""
     dtype = transitions.reward.dtype
-    scalars = jnp.stack([getattr(transitions, name).astype(dtype) for name in SCALARS], axis=-1)
-    return jnp.concatenate([transitions.observation, transitions.next_observation, scalars], axis=-1)
+    scalars = [getattr(transitions, name).astype(dtype) for name in SCALARS]
+    if back is not None:
+        scalars.append(back.astype(dtype))
+    return jnp.concatenate(
+        [transitions.observation, transitions.next_observation, jnp.stack(scalars, axis=-1)], axis=-1
+    )
 
 
-def pack_into(rows: np.ndarray, transitions: Transitions) -> None:
+def pack_into(rows: np.ndarray, transitions: Transitions, back: np.ndarray | None = None) -> None:
     """Writes transitions on the host into as many rows."""
-    size = (rows.shape[-1] - len(SCALARS)) // 2
+    size = observation_width(rows)
     rows[:, :size], rows[:, size : 2 * size] = transitions.observation, transitions.next_observation
     for place, name in enumerate(SCALARS):
         rows[:, 2 * size + place] = getattr(transitions, name)
+    if back is not None:
+        rows[:, -1] = back
 
 
 def scalar_of(rows: Any, name: str) -> Any:
     """One of the scalars of packed rows."""
-    return rows[..., rows.shape[-1] - len(SCALARS) + list(SCALARS).index(name)]
+    return rows[..., column_of(rows, name)]
+
+
+def column_of(rows: Any, name: str) -> int:
+    """Where it is in them."""
+    return 2 * observation_width(rows) + list(SCALARS).index(name)
 
 
 def unpack(gathered: Float[Array, "*rows width"] | Transitions) -> Transitions:
     """The transitions that `pack` packed; those between images are not packed, and returned as they are."""
     if isinstance(gathered, Transitions):
         return gathered
-    size = (gathered.shape[-1] - len(SCALARS)) // 2
+    size = observation_width(gathered)
     scalars = {name: scalar_of(gathered, name) for name in SCALARS}
     scalars["action"] = scalars["action"].astype(jnp.int32)
     return Transitions(observation=gathered[..., :size], next_observation=gathered[..., size : 2 * size], **scalars)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from srgdqn.config import Configuration
 from srgdqn.learner.estimator import Origin
 from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.n_step import gather
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, coins_needed, replay_rows
 from srgdqn.learner.own_rules import Drawing
@@ -56,9 +57,13 @@ def from_replay(context: BatchContext) -> OuterBatch:
     """D drawn from the replay, and the picks from D."""
     ring, configuration = context.ring, context.configuration
     chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws)
-    beyond = None if chosen.beyond is None else lambda: unpack(ring[chosen.beyond])
+
+    def gathered(slots: Any) -> Transitions:
+        return unpack(gather(ring, slots, chosen.origin.written, configuration.replay.n_step))
+
+    beyond = None if chosen.beyond is None else lambda: gathered(chosen.beyond)
     return OuterBatch(
-        unpack(ring[chosen.origin.slots]),
+        gathered(chosen.origin.slots),
         chosen.picks,
         chosen.origin,
         None,

@@ -123,7 +123,7 @@ def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], ac
     return Lane(
         key=key,
         situation=begin_episode(environment, episode_key, observation_key),
-        ring=jnp.zeros((program.slots, row_width(size))),
+        ring=jnp.zeros((program.slots, row_width(size, configuration.replay.n_step))),
         learner=init_learner(
             configuration, network.init(network_key), first_estimate(configuration, network, network_key)
         ),
@@ -145,8 +145,11 @@ def run_block(
     reward = steps.transition.reward
     stored = steps.transition._replace(reward=as_stored(configuration.task, reward))
     ended = steps.terminated | steps.truncated
+    back = None
+    if configuration.replay.n_step > 1:  # the transition before is one back, where it is of the same episode
+        back = jnp.append(lane.situation.episode_steps[None] > 0, ~ended[:-1])
     acted = acted._replace(
-        ring=write(lane.ring, index * program.block, pack(stored), lane.active),
+        ring=write(lane.ring, index * program.block, pack(stored, back), lane.active),
         normaliser=observe(lane.normaliser, stored.observation, stored.reward, ended, configuration.gradients.gamma),
     )
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.engines.executor import never
+from srgdqn.learner.n_step import gather
 from srgdqn.learner.outer_iteration import evaluated_parameters, evaluates_others
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.best_policies import BestPolicies
@@ -181,7 +182,12 @@ class LaneRounds:
                     {name: values[place] for name, values in self._numbers.items()},
                     lane.learner,
                     lane.normaliser,
-                    functools.partial(np.take, lane.ring, axis=0),
+                    functools.partial(
+                        gather,
+                        lane.ring,
+                        written=done * settings.learning_frequency,
+                        n=self.configuration.replay.n_step,
+                    ),
                     float(spent) / budget.amount,
                 )
             )

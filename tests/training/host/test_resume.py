@@ -109,6 +109,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "the best": (Slope, {"kernel": "native", "evaluation_interval": 40, "keep_best": True}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
     "images, the best": (Pictures, {"network": "cnn", "window": 30, "evaluation_interval": 80, "keep_best": True}),
+    "n steps": (Slope, {"kernel": "xla", "environments": 2, "n_step": 4, "normalise_rewards": True}),
+    "n steps, images": (Pictures, {"network": "cnn", "window": 30, "n_step": 4}),
 }
 
 

@@ -54,6 +54,9 @@ CASES: dict[str, dict[str, Any]] = {
         epsilon_start=0.2,
         uniform_start=True,
     ),
+    "several steps": dict(
+        algorithm="srg-dqn", steps=256, n_step=4, environments=2, normalise_rewards=True, target="current"
+    ),
     "a target by steps": dict(algorithm="dqn-adam", steps=256, target="hard", target_update_interval=21),
     "averaged copies by steps, and Adam anew": dict(
         algorithm="srg-dqn",
@@ -178,7 +181,7 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
                 reward = min(max(reward, -c.task.reward_clip), c.task.reward_clip)
             reward *= c.task.reward_scale
             open_returns[ball.place] = o.gamma * open_returns[ball.place] + reward
-            rows.append((before, action, reward, ball.seen(), end))
+            rows.append((before, action, reward, ball.seen(), end, cut, ball.place))
             newly_seen.append((before, open_returns[ball.place]))
             if end or cut:
                 open_returns[ball.place] = 0.0
@@ -197,9 +200,11 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
             scale = 1.0 if returns_so_far is None else float(np.sqrt(returns_so_far.moments()[1][0] + 1e-8))
             data = []
             for word in draws.batch[block]:
-                s, a, r, s_next, end = memory[-1 - int(word) % len(memory)]
+                s, a, r, s_next, end, steps = from_there_on(
+                    list(memory)[-1 - int(word) % len(memory) :], c.replay.n_step, o.gamma
+                )
                 transition = (normalised(seen_so_far, s), a, r / scale, normalised(seen_so_far, s_next), end)
-                data.append(reference.Transition(*transition))
+                data.append(reference.Transition(*transition, steps))
             picks = [[int(word) % len(data) for word in row] for row in draws.picks[block]]
             learner, record = reference.outer_iteration(
                 c.algorithm, o, learner, data, picks, progress=min(spent[unit] / amount, 1.0)
@@ -210,6 +215,18 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
         story.losses.append(loss)
         block += 1
     return story
+
+
+def from_there_on(rows: list[tuple], n: int, gamma: float) -> tuple:
+    """The first of these transitions and those that follow it in its environment, as one."""
+    s, a, _, _, _, _, place = rows[0]
+    total, steps, reached = 0.0, 0, (s, False)
+    for _, _, reward, s_next, end, cut, at in rows:
+        if at == place:
+            total, steps, reached = total + gamma**steps * reward, steps + 1, (s_next, end)
+            if end or cut or steps == n:
+                break
+    return s, a, total, *reached, steps
 
 
 # The package

@@ -19,13 +19,18 @@ from srgdqn.learner.target_network import mean_q_values
 
 
 class Transitions(NamedTuple):
-    """Rows of (S, A, R, S') and whether S' ended the episode by termination (1) or not (0)."""
+    """Rows of (S, A, R, S') and whether S' ended the episode by termination (1) or not (0).
+
+    Those of several steps lead from the first one's S and A to the last one's S', and have a further axis of rewards,
+    one for each step and zeros beyond.
+    """
 
     observation: Float[Array, "*rows size"]
     action: Int[Array, "*rows"]
     reward: Float[Array, "*rows"]
     next_observation: Float[Array, "*rows size"]
     terminated: Float[Array, "*rows"]
+    steps: Int[Array, "*rows"] | None = None  # None: one each
 
 
 class Batch(NamedTuple):
@@ -100,10 +105,15 @@ def make_batch(
     """The batch of these transitions, with y computed once if the parameters to compute it with are given; `online` are
     θ_0, for rules that look at them too, and for the sizes of the network's noise.
 
-    The discount is γ, or 0 where the episode terminated and `mask_terminal` is on (row 3 of the readings).
+    The discount is γ (of K steps γ^K), or 0 where the episode terminated and `mask_terminal` is on (row 3 of the
+    readings).
     """
-    observation, action, reward, next_observation, terminated = transitions
-    discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
+    observation, action, reward, next_observation, terminated, steps = transitions
+    gamma: Any = settings.gamma
+    if steps is not None:  # R_1 + γ R_2 + … + γ^(K-1) R_K
+        powers = settings.gamma ** jnp.arange(reward.shape[-1] + 1)
+        reward, gamma = (powers[:-1] * reward).sum(-1), powers[steps]
+    discount = gamma * (1 - terminated) if settings.mask_terminal else gamma * jnp.ones_like(reward)
 
     def drawn(what: int) -> Noise | None:
         if noise is None:

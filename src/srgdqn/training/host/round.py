@@ -181,6 +181,7 @@ class HostRound:
         """The next steps in these environments are the first of new episodes, whatever was open there."""
         left = sorted(environments)
         self._left |= set(left)
+        self.memory.begin_anew(left)
         open_return = self.normaliser.open_return
         if left and open_return is not None:
             nothing = jnp.zeros_like(open_return) if open_return.ndim == 0 else open_return.at[np.array(left)].set(0.0)
@@ -320,7 +321,7 @@ class HostRound:
             self.player.episodes = ended_before
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
-        self.memory.write(block.transitions(stored), block.environment)
+        self.memory.write(block.transitions(stored), block.environment, block.terminated | block.truncated)
         if is_running(self.normaliser):
             # Copies, as the program may still read them when the next block is being filled.
             seen, ended, where = block.observation.copy(), block.terminated | block.truncated, block.environment.copy()
@@ -485,7 +486,7 @@ class HostRound:
 
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
-    actions = task.actions.count
+    actions, environments, n_step = task.actions.count, configuration.training.environments, configuration.replay.n_step
     if task.observations.kind == "image":
-        return FrameMemory(slots, task.observations.shape, configuration.training.environments, actions)
-    return FlatMemory(slots, task.observations.size, actions)
+        return FrameMemory(slots, task.observations.shape, environments, actions, n_step=n_step)
+    return FlatMemory(slots, task.observations.size, actions, environments=environments, n_step=n_step)
