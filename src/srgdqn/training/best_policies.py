@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import jax
 import numpy as np
 
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
@@ -104,7 +105,7 @@ class BestPolicies:
 
     def _rows(self, name: str, lanes: slice) -> Evaluation | None:
         played = self._played.get(name)
-        return None if played is None else Evaluation(*(np.asarray(column)[lanes] for column in played))
+        return None if played is None else jax.tree.map(lambda column: np.asarray(column)[lanes], played)
 
     # For checkpoints
 

@@ -120,7 +120,7 @@ def segments(rounds: Rounds, *, most: int = SEGMENT_BLOCKS, halt: Halt = never) 
                 evaluation = rounds.evaluate(everyone=not rounds.active)
                 if rounds.best is not None:
                     if evaluation is not None:
-                        rounds.best.offer(rounds.blocks, evaluation.total_reward)
+                        rounds.best.offer(rounds.blocks, np.asarray(evaluation.total_reward))
                     if not rounds.active:
                         rounds.best.play_afresh(rounds)
                 times.append(time.perf_counter())
