@@ -7,13 +7,17 @@ episodes from starts of their own, of which no evaluation on the way had any.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
 from srgdqn.training.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from srgdqn.training.loop import Rounds
 
 _POLICY, _PLAYED = "policy.", "played."
 _KINDS = {"total_reward": "f", "length": "i", "terminated": "b"}
@@ -26,21 +30,6 @@ class Played(NamedTuple):
     blocks: np.ndarray  # done when each was evaluated
     means: np.ndarray  # mean returns of the evaluations that chose them; NaN where none did
     evaluation: Evaluation | None  # with an axis of rounds first; None where nothing was played
-
-
-class PlaysAfresh(Protocol):
-    """Rounds whose policies can be evaluated on fresh starts."""
-
-    blocks: int
-
-    def policies(self) -> Tensors:
-        """What the greedy policies are made of, by path, with an axis of rounds first."""
-
-    def acting_policies(self) -> Tensors | None:
-        """The same of the parameters that act, where others are evaluated in their place."""
-
-    def play_afresh(self, policies: Tensors) -> Evaluation | None:
-        """Greedy episodes with such policies from fresh starts; None where there is nothing to play them in."""
 
 
 class BestPolicies:
@@ -57,7 +46,7 @@ class BestPolicies:
         """Their arrays; nothing before the first evaluation."""
         self._played: dict[str, Evaluation] = {}
 
-    def offer(self, made_at: int, returns: np.ndarray) -> np.ndarray:
+    def offer(self, made_at: int, returns: npt.ArrayLike) -> np.ndarray:
         """Takes in an evaluation of the present policies, whose returns have an axis of rounds first (which spare lanes
         may follow): which rounds it is the best of so far. A mean that is NaN is none.
         """
@@ -77,7 +66,7 @@ class BestPolicies:
             return last
         return {path: _chosen(missing, array, self.policies[path]) for path, array in last.items()}
 
-    def play_afresh(self, rounds: PlaysAfresh) -> None:
+    def play_afresh(self, rounds: Rounds) -> None:
         """Evaluates the last and the best policies of rounds that have ended on fresh starts."""
         last, acting = rounds.policies(), rounds.acting_policies()
         best = self.filled(last)
