@@ -282,6 +282,7 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"bootstrap = 'double' chooses actions by θ_0 and values them by a target network, but target = "
             f"{o.target!r} has none. Give target = 'hard' or 'polyak', or bootstrap = 'max'."
         )
+    yield from _of_distributions(o)
     if o.target_update_interval is not None and o.target != "hard":
         yield (
             f"target_update_interval = {o.target_update_interval} is of a hard target network, but target = "
@@ -296,6 +297,36 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
         yield (
             f"differentiation = 'closed-form' is for the built-in perceptron, but network = {o.network!r}. Give "
             "differentiation = 'autodiff' or 'auto', or network = 'mlp'."
+        )
+
+
+def _of_distributions(o: SimpleNamespace) -> Iterator[str]:
+    ends = {"value_min": o.value_min, "value_max": o.value_max}
+    given = [f"{name} = {value}" for name, value in ends.items() if value is not None]
+    if o.loss not in ("c51", "hl-gauss"):
+        if given:
+            yield (
+                f"{' and '.join(given)} is of a distribution over atoms, but loss = {o.loss!r} has none. Give loss = "
+                "'c51' or 'hl-gauss', or leave it out."
+            )
+        return
+    missing = [name for name, value in ends.items() if value is None]
+    if missing:
+        yield (
+            f"loss = {o.loss!r} is of a distribution over {o.atoms} atoms, but {' and '.join(missing)} was not given. "
+            "Give the least and the largest discounted return that can be, such as value_min = 0 and value_max = 100."
+        )
+    elif not o.value_min < o.value_max:
+        yield f"{' and '.join(given)} leave no room for atoms between. Give a value_max above value_min."
+    if o.loss == "c51" and o.bootstrap not in BOOTSTRAPS:
+        yield (
+            f"bootstrap = {o.bootstrap!r} gives a value of S', but loss = 'c51' needs an action, whose distribution is "
+            "the target. Give bootstrap = 'max' or 'double', or loss = 'hl-gauss'."
+        )
+    if o.differentiation == "closed-form":
+        yield (
+            f"differentiation = 'closed-form' is of a single Q-value per action, but loss = {o.loss!r}. Give "
+            "differentiation = 'auto'."
         )
 
 

@@ -19,7 +19,7 @@ from srgdqn.config import Configuration
 from srgdqn.inspection.differences import relative_distance
 from srgdqn.learner.estimators import Origin, estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch, row_noise
-from srgdqn.learner.gradients.bellman import target_of
+from srgdqn.learner.gradients.bellman import q_values, target_of
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
@@ -202,11 +202,12 @@ def _errors(
     configuration: Configuration, network: Network, theta: Parameters, batch: Batch
 ) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
-    values = network.q_values(theta, batch.observation, batch.noise)
+    gradients = configuration.gradients
+    values = q_values(gradients, network.outputs(theta, batch.observation, batch.noise))
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
     moving = batch.frozen_target is None
-    next_q = network.q_values(theta, batch.next_observation, batch.next_noise) if moving else None
-    target = target_of(configuration.gradients, batch, next_q)
+    following = network.outputs(theta, batch.next_observation, batch.next_noise) if moving else None
+    target = target_of(gradients, batch, None if following is None else q_values(gradients, following))
     return {"q": q, "target": target, "td_error": target - q}
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.config.discovery import OWN_RULES
 from srgdqn.errors import UserCodeError
+from srgdqn.learner.gradients import distributional
 from srgdqn.learner.guarded import calling
 from srgdqn.learner.networks import Network, Noise, Parameters
 
@@ -34,7 +35,7 @@ class Batch(NamedTuple):
     reward: Float[Array, "*rows"]
     next_observation: Float[Array, "*rows size"]
     discount: Float[Array, "*rows"]
-    frozen_target: Float[Array, "*rows"] | None
+    frozen_target: Float[Array, "*rows"] | Float[Array, "*rows atoms"] | None  # of C51 the distribution m
     weight: Float[Array, "*rows"] | None = None  # of the row's loss in F, where it is not 1
     noise: Noise | None = None  # of the network at S, where it has any
     next_noise: Noise | None = None  # likewise at S', where y moves with θ
@@ -113,12 +114,24 @@ def make_batch(
         if online is None and settings.bootstrap != "max":
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
 
-        def q(theta: Parameters) -> Array:
-            return network.q_values(theta, next_observation, drawn(_NEXT if theta is online else _TARGET))
+        def at_next(theta: Parameters) -> Array:
+            return network.outputs(theta, next_observation, drawn(_NEXT if theta is online else _TARGET))
 
-        y = reward + discount * value_of_next(settings, q, frozen, online)
-    own, at_next = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
-    return Batch(observation, action, reward, next_observation, discount, y, weights, own, at_next)
+        def q(theta: Parameters) -> Array:
+            return q_values(settings, at_next(theta))
+
+        if settings.loss == "c51":
+            choosing = q(online if settings.bootstrap == "double" else frozen)
+            y = distributional.categorical_target(settings, choosing, at_next(frozen), reward, discount)
+        else:
+            y = reward + discount * value_of_next(settings, q, frozen, online)
+    noises = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
+    return Batch(observation, action, reward, next_observation, discount, y, weights, *noises)
+
+
+def q_values(settings: GradientSettings, outputs: Array) -> Float[Array, "*rows actions"]:
+    """The Q-values of what the network gives."""
+    return distributional.expected(settings, outputs) if settings.is_distributional else outputs
 
 
 def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen: Any, online: Any) -> Array:
@@ -136,9 +149,9 @@ def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen:
 
 
 def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*rows actions"] | None) -> Array:
-    """Y of each row, given Q(S', ·) at the present θ where y moves with it."""
+    """Y of each row, given Q(S', ·) at the present θ where y moves with it; the mean of a distribution."""
     if rows.frozen_target is not None:
-        return rows.frozen_target
+        return rows.frozen_target @ distributional.atoms_of(settings) if settings.loss == "c51" else rows.frozen_target
     assert next_q is not None
     return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
 
@@ -149,8 +162,20 @@ def row_losses(
     """The loss of each row and its Q-values, to be differentiated: given what the network gives at S and, where y moves
     with θ, at S'.
     """
-    predicted = jnp.take_along_axis(outputs, rows.action[..., None], axis=-1)[..., 0]
-    return loss_and_slope(settings, rows, predicted, next_outputs)[0], outputs
+    q = q_values(settings, outputs)
+    next_q = None if next_outputs is None else q_values(settings, next_outputs)
+    if not settings.is_distributional:
+        predicted = jnp.take_along_axis(q, rows.action[..., None], axis=-1)[..., 0]
+        return loss_and_slope(settings, rows, predicted, next_q)[0], q
+    if settings.loss == "hl-gauss":
+        target = distributional.histogram(settings, target_of(settings, rows, next_q))
+    elif next_outputs is None:
+        target = rows.frozen_target
+    else:
+        target = distributional.categorical_target(settings, next_q, next_outputs, rows.reward, rows.discount)
+    logits = jnp.take_along_axis(outputs, rows.action[..., None, None], axis=-2)[..., 0, :]
+    losses = distributional.cross_entropy(jax.lax.stop_gradient(target), logits)
+    return losses if rows.weight is None else losses * rows.weight, q
 
 
 def loss_and_slope(
