@@ -117,7 +117,7 @@ def test_compiled_rounds_act_with_the_noise_of_the_block(runs: dict[str, Path]) 
 
 
 def test_rounds_on_the_host_act_with_the_noise_of_the_block_and_predict_without() -> None:
-    agent = srgdqn.Agent("CartPole-v1", "srg-dqn", **{**SMALL, **HOW, "direction_errors": False})
+    agent = srgdqn.Agent("srg-dqn", "CartPole-v1", **{**SMALL, **HOW, "direction_errors": False})
     try:
         agent.learn(100)
         round_ = agent._round

@@ -41,11 +41,11 @@ class IterationInputs(NamedTuple):
     beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
     coins: np.ndarray | None  # random numbers, where it uses such
     renewed: np.ndarray | None  # whether a hard target is copied first, where environment steps say when
-    noise: np.ndarray | None  # a key's data, where the network has noise
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
     discarded: bool  # whether it led to non-finite numbers
+    noise: np.ndarray | None = None  # a key's data, where the network has noise
 
     @property
     def made_at(self) -> np.ndarray:

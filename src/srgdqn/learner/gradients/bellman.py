@@ -121,8 +121,9 @@ def make_batch(
             return q_values(settings, at_next(theta))
 
         if settings.loss == "c51":
-            choosing = q(online if settings.bootstrap == "double" else frozen)
-            y = distributional.categorical_target(settings, choosing, at_next(frozen), reward, discount)
+            logits = at_next(frozen)
+            choosing = q(online) if settings.bootstrap == "double" else q_values(settings, logits)
+            y = distributional.categorical_target(settings, choosing, logits, reward, discount)
         else:
             y = reward + discount * value_of_next(settings, q, frozen, online)
     noises = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
@@ -173,7 +174,8 @@ def row_losses(
         target = rows.frozen_target
     else:
         target = distributional.categorical_target(settings, next_q, next_outputs, rows.reward, rows.discount)
-    logits = jnp.take_along_axis(outputs, rows.action[..., None, None], axis=-2)[..., 0, :]
+    chosen = jax.nn.one_hot(rows.action, q.shape[-1], dtype=q.dtype)
+    logits = (outputs * chosen[..., None]).sum(-2)  # not a gather, whose derivative would be a scatter
     losses = distributional.cross_entropy(jax.lax.stop_gradient(target), logits)
     return losses if rows.weight is None else losses * rows.weight, q
 
