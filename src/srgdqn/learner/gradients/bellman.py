@@ -170,9 +170,11 @@ def row_losses(
         return loss_and_slope(settings, rows, predicted, next_q)[0], q
     if settings.loss == "hl-gauss":
         target = distributional.histogram(settings, target_of(settings, rows, next_q))
-    elif next_outputs is None:
+    elif rows.frozen_target is not None:
         target = rows.frozen_target
     else:
+        assert next_outputs is not None
+        assert next_q is not None
         target = distributional.categorical_target(settings, next_q, next_outputs, rows.reward, rows.discount)
     chosen = jax.nn.one_hot(rows.action, q.shape[-1], dtype=q.dtype)
     logits = (outputs * chosen[..., None]).sum(-2)  # not a gather, whose derivative would be a scatter

@@ -14,15 +14,23 @@ from jaxtyping import Array, Float
 from srgdqn.config import GradientSettings
 
 
+def value_range(settings: GradientSettings) -> tuple[Array, Array]:
+    """The least and the largest atom."""
+    assert settings.value_min is not None
+    assert settings.value_max is not None
+    return jnp.asarray(settings.value_min), jnp.asarray(settings.value_max)
+
+
 def atoms_of(settings: GradientSettings) -> Float[Array, " atoms"]:
     """The values z, the centres of a histogram's bins."""
-    share = jnp.linspace(0, 1, settings.atoms)
-    return settings.value_min + (settings.value_max - settings.value_min) * share
+    least, most = value_range(settings)
+    return least + (most - least) * jnp.linspace(0, 1, settings.atoms)
 
 
 def spacing(settings: GradientSettings) -> Array:
     """Δz, the width of a bin."""
-    return (settings.value_max - settings.value_min) / (settings.atoms - 1)
+    least, most = value_range(settings)
+    return (most - least) / (settings.atoms - 1)
 
 
 def expected(settings: GradientSettings, logits: Float[Array, "*rows atoms"]) -> Float[Array, "*rows"]:
@@ -45,7 +53,7 @@ def projected(
     the range, shares its mass between its two neighbours, Σ_j [1 - |[r + γz_j] - z_i| / Δz]₀ p_j.
     """
     z = atoms_of(settings)
-    moved = jnp.clip(reward[..., None] + discount[..., None] * z, settings.value_min, settings.value_max)
+    moved = jnp.clip(reward[..., None] + discount[..., None] * z, *value_range(settings))
     away = jnp.abs(moved[..., None, :] - z[:, None]) / spacing(settings)
     return (jnp.maximum(1 - away, 0) * probabilities[..., None, :]).sum(-1)
 
@@ -67,8 +75,9 @@ def histogram(settings: GradientSettings, y: Float[Array, "*rows"]) -> Float[Arr
     has in them (Imani and White 2018; Farebrother et al. 2024, section 3.1). σ is `hl_gauss_sigma` widths of a bin.
     """
     width = spacing(settings)
-    edges = jnp.append(atoms_of(settings) - width / 2, settings.value_max + width / 2)
-    y = jnp.clip(y, settings.value_min, settings.value_max)
+    least, most = value_range(settings)
+    edges = jnp.append(atoms_of(settings) - width / 2, most + width / 2)
+    y = jnp.clip(y, least, most)
     below = erf((edges - y[..., None]) / (jnp.sqrt(2.0) * settings.hl_gauss_sigma * width))
     mass = jnp.diff(below)
     return mass / (below[..., -1:] - below[..., :1])
