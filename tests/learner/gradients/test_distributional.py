@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -181,6 +182,25 @@ def test_losses_and_gradients(loss: Any, target: Any, bootstrap: Any) -> None:
 
         assert distance(0.0) == 0
         assert distance(1e-7) < 1e-2 * distance(1e-4)
+
+
+class Table(eqx.Module):
+    """The logits of every action, whatever is observed."""
+
+    logits: jax.Array
+
+    def __call__(self, observation: jax.Array) -> jax.Array:
+        return self.logits
+
+
+def test_a_network_of_ones_own_gives_logits_for_every_action() -> None:
+    logits = np.random.default_rng(0).normal(size=(ACTIONS, ATOMS)).astype(np.float32)
+    network = make_network(NetworkSettings(network="Table"), 2, ACTIONS, Table(jnp.asarray(logits)), atoms=ATOMS)
+    q = network.q_values(network.init(jax.random.key(0)), jnp.zeros((1, 2)))
+    np.testing.assert_allclose(LEAST + (MOST - LEAST) * q[0], softmax(logits) @ Z, rtol=1e-5)
+    for shape in ((ACTIONS,), (ATOMS, ACTIONS)):
+        with pytest.raises(InputError, match=r"over 6 atoms for each. Give .* of shape \(3, 6\)"):
+            make_network(NetworkSettings(network="Table"), 2, ACTIONS, Table(jnp.zeros(shape)), atoms=ATOMS)
 
 
 @pytest.mark.parametrize(
