@@ -140,7 +140,8 @@ class TestRules:
 
     def test_every_number_has_a_rule(self) -> None:
         plain = {name for name, hint in option_annotations().items() if re.search(r"\b(int|float)\b", str(hint))}
-        assert plain - rules().keys() - {"own"} == {"coefficient"}  # which may be anything finite
+        anything = {"coefficient", "value_min", "value_max"}  # which may be any finite number
+        assert plain - rules().keys() - {"own"} == anything
 
 
 class TestRelations:

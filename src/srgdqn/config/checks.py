@@ -314,6 +314,7 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"reward_estimation is of single rewards, but n_step = {o.n_step} sums several. Give n_step = 1, or switch "
             "reward_estimation off."
         )
+    yield from _of_distributions(o)
     if o.target_update_interval is not None and o.target != "hard":
         yield (
             f"target_update_interval = {o.target_update_interval} is of a hard target network, but target = "
@@ -333,6 +334,46 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
         yield (
             f"differentiation = 'closed-form' is for the built-in perceptron, but network = {o.network!r}. Give "
             "differentiation = 'autodiff' or 'auto', or network = 'mlp'."
+        )
+
+
+def _of_distributions(o: SimpleNamespace) -> Iterator[str]:
+    ends = {"value_min": o.value_min, "value_max": o.value_max}
+    given = [f"{name} = {value}" for name, value in ends.items() if value is not None]
+    if o.loss not in ("c51", "hl-gauss"):
+        if given:
+            yield (
+                f"{' and '.join(given)} is of a distribution over atoms, but loss = {o.loss!r} has none. Give loss = "
+                "'c51' or 'hl-gauss', or leave it out."
+            )
+        return
+    missing = [name for name, value in ends.items() if value is None]
+    if missing:
+        yield (
+            f"loss = {o.loss!r} is of a distribution over {o.atoms} atoms, but {' and '.join(missing)} was not given. "
+            "Give the least and the largest discounted return that can be, such as value_min = 0 and value_max = 100."
+        )
+    elif not o.value_min < o.value_max:
+        yield f"{' and '.join(given)} leave no room for atoms between. Give a value_max above value_min."
+    if o.loss == "c51" and o.bootstrap not in ("max", "double"):
+        yield (
+            f"bootstrap = {o.bootstrap!r} gives a value of S', but loss = 'c51' needs an action, whose distribution is "
+            "the target. Give bootstrap = 'max' or 'double', or loss = 'hl-gauss'."
+        )
+    if o.loss == "c51" and o.target_networks > 1:
+        yield (
+            f"target_networks = {o.target_networks} averages Q-values, but with loss = 'c51' the target is a "
+            "distribution. Give target_networks = 1, or loss = 'hl-gauss'."
+        )
+    if o.reward_estimation:
+        yield (
+            f"reward_estimation has a network like the Q-network, which with loss = {o.loss!r} gives distributions of "
+            "returns. Switch it off, or give loss = 'squared' or 'huber'."
+        )
+    if o.differentiation == "closed-form":
+        yield (
+            f"differentiation = 'closed-form' is of a single Q-value per action, but loss = {o.loss!r}. Give "
+            "differentiation = 'auto'."
         )
 
 

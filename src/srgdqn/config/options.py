@@ -223,13 +223,32 @@ class GradientSettings:
     """Share of the way a polyak target network moves in one outer iteration."""
     mask_terminal: bool = True
     """Stop bootstrapping where an episode terminates (never where it is only truncated)."""
-    loss: Literal["squared", "huber"] = "squared"
-    """Loss of one transition: the squared Bellman error, or Huber's (equal to it up to huber_delta, linear beyond)."""
+    loss: Literal["squared", "huber", "c51", "hl-gauss"] = "squared"
+    """Loss of one transition: the squared Bellman error; Huber's (equal to it up to huber_delta, linear beyond); or the
+    cross entropy of a distribution over atoms to that of S' (c51), or to a histogram around y (hl-gauss)."""
     huber_delta: float = number(1.0, _POSITIVE)
     """Bellman error beyond which the Huber loss is linear."""
+    atoms: int = option(51, _whole(2, 1_000))
+    """Atoms of the distribution that a network gives for each action with loss = 'c51' or 'hl-gauss'."""
+    value_min: float | None = number(None)
+    """Value of the least atom: what no return is below."""
+    value_max: float | None = number(None)
+    """Value of the largest atom: what no return is above."""
+    hl_gauss_sigma: float = number(0.75, _POSITIVE)
+    """Standard deviation of the histogram of loss = 'hl-gauss', in widths of a bin."""
     differentiation: Literal["auto", "closed-form", "autodiff"] = "auto"
     """How gradients are computed: in closed form (perceptrons only), by automatic differentiation, or the first
     that fits."""
+
+    @property
+    def is_distributional(self) -> bool:
+        """Whether the network gives a distribution for each action."""
+        return self.loss in ("c51", "hl-gauss")
+
+    @property
+    def outputs_per_action(self) -> int:
+        """Of the network."""
+        return self.atoms if self.is_distributional else 1
 
 
 @dataclass(frozen=True)

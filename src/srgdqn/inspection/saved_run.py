@@ -71,7 +71,8 @@ class SavedRun:
         """The Q-network of its rounds."""
         task = self.task
         read = observation_size(task.environment) if isinstance(task, Task) else task.network_input
-        return make_network(self.configuration.network, read, self.action_count, self.network)
+        atoms = self.configuration.gradients.outputs_per_action
+        return make_network(self.configuration.network, read, self.action_count, self.network, atoms=atoms)
 
     @property
     def programs(self) -> Programs:

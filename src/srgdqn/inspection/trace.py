@@ -19,7 +19,7 @@ from srgdqn.config import Configuration
 from srgdqn.inspection.differences import relative_distance
 from srgdqn.learner.estimators import Origin, estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch, row_noise
-from srgdqn.learner.gradients.bellman import target_of
+from srgdqn.learner.gradients.bellman import q_values, target_of
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
@@ -43,11 +43,11 @@ class IterationInputs(NamedTuple):
     beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
     coins: np.ndarray | None  # random numbers, where it uses such
     renewed: np.ndarray | None  # whether a hard target is copied first, where environment steps say when
-    noise: np.ndarray | None  # a key's data, where the network has noise
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
     discarded: bool  # whether it led to non-finite numbers
+    noise: np.ndarray | None = None  # a key's data, where the network has noise
 
     @property
     def made_at(self) -> np.ndarray:
@@ -205,11 +205,12 @@ def _errors(
     configuration: Configuration, network: Network, theta: Parameters, batch: Batch
 ) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
-    values = network.q_values(theta, batch.observation, batch.noise)
+    gradients = configuration.gradients
+    values = q_values(gradients, network.outputs(theta, batch.observation, batch.noise))
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
     moving = batch.frozen_target is None
-    next_q = network.q_values(theta, batch.next_observation, batch.next_noise) if moving else None
-    target = target_of(configuration.gradients, batch, next_q)
+    following = network.outputs(theta, batch.next_observation, batch.next_noise) if moving else None
+    target = target_of(gradients, batch, None if following is None else q_values(gradients, following))
     return {"q": q, "target": target, "td_error": target - q}
 
 

@@ -71,6 +71,11 @@ def make_policy(
             f"the network of this run is the module {settings.network!r}, of which nothing is known but its arrays, so "
             "that it cannot be exported. Export a run with a built-in network (mlp, cnn), or use result.policy(round)."
         )
+    if configuration.gradients.is_distributional:
+        raise InputError(
+            f"the network of this run gives distributions (loss = {configuration.gradients.loss!r}), which exports do "
+            "not know. Export a run with another loss, or use result.policy(round)."
+        )
     strides = STRIDES[settings.network]
     parts = [f"convolutions.{index}" for index in range(len(strides))]
     parts += [f"layers.{index}" for index in range(len(settings.hidden) + 1)]

@@ -11,10 +11,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.networks import Network, Noise, Parameters
+from srgdqn.learner.networks import Parameters
 
 
 def init_target(settings: GradientSettings, parameters: Parameters) -> Parameters | None:
@@ -47,10 +47,3 @@ def moved(
     if settings.target == "hard":
         return copied_where(settings, iterations % settings.target_period == 0, target, parameters)
     return optax.incremental_update(parameters, target, settings.target_tau)
-
-
-def mean_q_values(
-    network: Network, stack: Parameters, observations: Array, noise: Noise | None = None
-) -> Float[Array, "rows actions"]:
-    """mean_k Q(S, a; θ_k) over the copies of a stack, which share noise where the network has any."""
-    return jax.vmap(network.q_values, (0, None, None))(stack, observations, noise).mean(0)

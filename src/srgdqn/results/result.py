@@ -324,7 +324,8 @@ class Result:
         about = self.run.provenance
         images = about.get("observation_kind") == "image"
         shape = tuple(required(about, "observation_shape")) if images else required(about, "observation_size")
-        return make_network(settings, shape, required(about, "actions"), self.user_network)
+        atoms = self.configuration.gradients.outputs_per_action
+        return make_network(settings, shape, required(about, "actions"), self.user_network, atoms=atoms)
 
 
 def load_result(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

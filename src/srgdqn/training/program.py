@@ -150,7 +150,11 @@ def _compile(
     start = time.perf_counter()
     environment, settings = task.environment, configuration.training
     network = make_network(
-        configuration.network, observation_size(environment), action_count(environment), user_network
+        configuration.network,
+        observation_size(environment),
+        action_count(environment),
+        user_network,
+        atoms=configuration.gradients.outputs_per_action,
     )
     program = Program(configuration.shape(), task, network, instruments)
     native = settings.kernel == "native"
@@ -266,6 +270,7 @@ def _what_evaluations_depend_on(program: Program, user_network: Any, width: int)
         Identity(task.raw),
         task.evaluation_limit,
         configuration.network,
+        configuration.gradients.outputs_per_action,
         Identity(user_network),
         configuration.normalisation,
         width,

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.config.discovery import OWN_RULES
 from srgdqn.errors import UserCodeError
+from srgdqn.learner.gradients import distributional
 from srgdqn.learner.gradients.munchausen import log_policy_bonus, soft_value
 from srgdqn.learner.guarded import calling
 from srgdqn.learner.networks import Network, Noise, Parameters
-from srgdqn.learner.target_network import mean_q_values
 
 
 class Transitions(NamedTuple):
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     reward: Float[Array, "*rows"]
     next_observation: Float[Array, "*rows size"]
     discount: Float[Array, "*rows"]
-    frozen_target: Float[Array, "*rows"] | None
+    frozen_target: Float[Array, "*rows"] | Float[Array, "*rows atoms"] | None  # of C51 the distribution m
     weight: Float[Array, "*rows"] | None = None  # of the row's loss in F, where it is not 1
     noise: Noise | None = None  # of the network at S, where it has any
     next_noise: Noise | None = None  # likewise at S', where y moves with θ
@@ -125,17 +125,30 @@ def make_batch(
         if online is None and settings.bootstrap not in ("max", "munchausen"):
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
 
-        def q(theta: Parameters, observations: Array = next_observation, at_target: int = _TARGET) -> Array:
-            noise_there = drawn(_NEXT if theta is online else at_target)
-            if settings.target_networks > 1 and _like(theta, frozen):
-                return mean_q_values(network, theta, observations, noise_there)
-            return network.q_values(theta, observations, noise_there)
+        def outputs(theta: Parameters, observations: Array, at_target: int) -> Array:
+            return network.outputs(theta, observations, drawn(_NEXT if theta is online else at_target))
 
-        y = reward + discount * value_of_next(settings, q, frozen, online)
+        def q(theta: Parameters, observations: Array = next_observation, at_target: int = _TARGET) -> Array:
+            if settings.target_networks > 1 and _like(theta, frozen):  # mean_k Q(S, a; θ_k), which share noise
+                several = jax.vmap(lambda one: q_values(settings, outputs(one, observations, at_target)))(theta)
+                return several.mean(0)
+            return q_values(settings, outputs(theta, observations, at_target))
+
+        if settings.loss == "c51":
+            logits = outputs(frozen, next_observation, _TARGET)
+            choosing = q(online) if settings.bootstrap == "double" else q_values(settings, logits)
+            y = distributional.categorical_target(settings, choosing, logits, reward, discount)
+        else:
+            y = reward + discount * value_of_next(settings, q, frozen, online)
         if settings.bootstrap == "munchausen":
             y = y + log_policy_bonus(settings, q(frozen, observation, _TARGET_PRESENT), action)
-    own, at_next = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
-    return Batch(observation, action, reward, next_observation, discount, y, weights, own, at_next)
+    noises = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
+    return Batch(observation, action, reward, next_observation, discount, y, weights, *noises)
+
+
+def q_values(settings: GradientSettings, outputs: Array) -> Float[Array, "*rows actions"]:
+    """The Q-values of what the network gives."""
+    return distributional.expected(settings, outputs) if settings.is_distributional else outputs
 
 
 def _like(theta: Parameters, stack: Parameters) -> bool:
@@ -161,9 +174,9 @@ def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen:
 
 
 def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*rows actions"] | None) -> Array:
-    """Y of each row, given Q(S', ·) at the present θ where y moves with it."""
+    """Y of each row, given Q(S', ·) at the present θ where y moves with it; the mean of a distribution."""
     if rows.frozen_target is not None:
-        return rows.frozen_target
+        return rows.frozen_target @ distributional.atoms_of(settings) if settings.loss == "c51" else rows.frozen_target
     assert next_q is not None
     return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
 
@@ -174,8 +187,23 @@ def row_losses(
     """The loss of each row and its Q-values, to be differentiated: given what the network gives at S and, where y moves
     with θ, at S'.
     """
-    predicted = jnp.take_along_axis(outputs, rows.action[..., None], axis=-1)[..., 0]
-    return loss_and_slope(settings, rows, predicted, next_outputs)[0], outputs
+    q = q_values(settings, outputs)
+    next_q = None if next_outputs is None else q_values(settings, next_outputs)
+    if not settings.is_distributional:
+        predicted = jnp.take_along_axis(q, rows.action[..., None], axis=-1)[..., 0]
+        return loss_and_slope(settings, rows, predicted, next_q)[0], q
+    if settings.loss == "hl-gauss":
+        target = distributional.histogram(settings, target_of(settings, rows, next_q))
+    elif rows.frozen_target is not None:
+        target = rows.frozen_target
+    else:
+        assert next_outputs is not None
+        assert next_q is not None
+        target = distributional.categorical_target(settings, next_q, next_outputs, rows.reward, rows.discount)
+    chosen = jax.nn.one_hot(rows.action, q.shape[-1], dtype=q.dtype)
+    logits = (outputs * chosen[..., None]).sum(-2)  # not a gather, whose derivative would be a scatter
+    losses = distributional.cross_entropy(jax.lax.stop_gradient(target), logits)
+    return losses if rows.weight is None else losses * rows.weight, q
 
 
 def loss_and_slope(

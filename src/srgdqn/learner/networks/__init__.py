@@ -163,7 +163,7 @@ def _require_q_values(network: Network, shape: tuple[int, ...], actions: int) ->
     parameters = eqx.filter_eval_shape(network.init, jax.random.key(0))
     row = jax.ShapeDtypeStruct((1, *shape), jnp.result_type(float))
     try:
-        out = eqx.filter_eval_shape(network.q_values, parameters, row)
+        out = eqx.filter_eval_shape(network.outputs, parameters, row)
     except Exception as error:
         raise InputError(
             f"the network given cannot take an observation of shape {shape}: {error}. Give an equinox "

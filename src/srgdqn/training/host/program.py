@@ -103,7 +103,8 @@ def _make(
     user_network: eqx.Module | NetworkFactory | None,
 ) -> HostProgram:
     shape, filled = configuration.shape(), filling(configuration)
-    network = make_network(configuration.network, observation, actions, user_network)
+    atoms = configuration.gradients.outputs_per_action
+    network = make_network(configuration.network, observation, actions, user_network, atoms=atoms)
     block, updates = configuration.training.learning_frequency, configuration.training.gradient_steps
     slots = ring_length(configuration.replay, block)
     environments = configuration.training.environments

@@ -71,7 +71,8 @@ def train_on_host(
     workers = min(workers or usable_cores(), rounds)
     executor = executor or (Threads(1) if workers == 1 else Processes(workers))
     if executor.remote:  # what is wrong with a network is found once, rather than by every process
-        make_network(configuration.network, task.network_input, task.actions.count, user_network)
+        atoms = configuration.gradients.outputs_per_action
+        make_network(configuration.network, task.network_input, task.actions.count, user_network, atoms=atoms)
 
     def work(number: int, listener: Listener, stop: threading.Event, manager: CheckpointManager | None) -> RoundOutcome:
         how: dict[str, Any] = dict(listener=listener, stopping=stop.is_set, manager=manager)
