@@ -92,7 +92,7 @@ def to_transitions(data: Sequence[reference.Transition], dtype: Any = np.float64
 
 
 def from_transitions(transitions: Transitions) -> list[reference.Transition]:
-    s, a, r, s_next, terminal = (np.asarray(part) for part in transitions)
+    s, a, r, s_next, terminal = (np.asarray(part) for part in transitions[:5])
     return [
         reference.Transition(s[i], int(a[i]), float(r[i]), s_next[i], bool(terminal[i])) for i in range(len(terminal))
     ]

@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from srgdqn.adapters.action_masks import given_masks, random_allowed
 from srgdqn.adapters.defaults import defaults_for
 from srgdqn.adapters.environments import Environment, close, source_of
 from srgdqn.adapters.spaces import as_rows
@@ -276,17 +277,25 @@ class Agent:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
+        action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """The action for an observation, or the actions for rows of them, and `state` as it came.
 
-        Not `deterministic`, it is a random action with the present probability of exploring.
+        Not `deterministic`, it is a random action with the present probability of exploring. `action_masks` is what
+        `info["action_mask"]` has, or rows of it: only such actions are chosen.
         """
         del episode_start  # nothing is remembered from step to step
         rows, single = as_rows(self._task.observations, observation)
-        chosen = self._round.evaluated_policy.rows(rows)
+        count = self._task.actions.count
+        masks = () if action_masks is None else (given_masks(action_masks, len(rows), single, count),)
+        chosen = self._round.evaluated_policy.rows(rows, *masks)
         if not deterministic:
             explores = self._random.random(len(chosen)) < self.exploration_rate
-            chosen = np.where(explores, self._random.integers(self._task.actions.count, size=len(chosen)), chosen)
+            drawn = self._random.integers(count, size=len(chosen))
+            for allowed in masks:
+                shares = self._random.random(len(chosen))
+                drawn = np.array([random_allowed(*each) for each in zip(drawn, shares, allowed, strict=True)])
+            chosen = np.where(explores, drawn, chosen)
         actions = np.array([self._task.actions.table[index] for index in chosen])
         return (actions[0] if single else actions), state
 
@@ -364,12 +373,13 @@ class Agent:
         made with `render_mode="rgb_array"`. They end at the limit of evaluations.
         """
 
-        def act(observation: Any) -> Any:
-            return self.predict(observation, deterministic=True)[0]
+        def act(observation: Any, action_masks: Any = None) -> Any:
+            return self.predict(observation, deterministic=True, action_masks=action_masks)[0]
 
         limit = self._task.evaluation_limit
         with filming_environment(lambda: self._task.source.fresh("rgb_array"), environment, limit) as shown:
-            return film(shown, act, path, episodes, seed, overwrite=overwrite, progress=progress)
+            how: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "masked": self._task.masked}
+            return film(shown, act, path, episodes, seed, **how)
 
     def to_numpy(self) -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
@@ -386,10 +396,13 @@ class Agent:
             close(environment, self._task.name)
         self._environments = []
 
-    def _explore(self, row: np.ndarray) -> int:
+    def _explore(self, row: np.ndarray, *masks: np.ndarray) -> int:
         if self._random.random() < self.exploration_rate:
-            return int(self._random.integers(self._task.actions.count))
-        return self._round.policy.one(row)
+            drawn = int(self._random.integers(self._task.actions.count))
+            for mask in masks:
+                drawn = random_allowed(drawn, self._random.random(), mask)
+            return drawn
+        return self._round.policy.one(row, *masks)
 
 
 def _whole(total_timesteps: Any) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from srgdqn.adapters.spaces import Observations
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.replay import SCALARS, pack_into, row_width, scalar_of
+from srgdqn.learner.replay import SCALARS, pack_into, row_width, scalar_of, unpack
 from srgdqn.runs.snapshots import Stream
 
 REPLAY = "replay"
@@ -29,7 +29,8 @@ _FRAMES = "frames."
 class Block:
     """The transitions between two outer iterations, in the order in which they were made."""
 
-    def __init__(self, length: int, observations: Observations) -> None:
+    def __init__(self, length: int, observations: Observations, masked: int = 0) -> None:
+        """Room for so many; `masked` is the number of actions, where not all of them are always allowed."""
         shape = (length, *observations.shape)
         self.observation: np.ndarray = np.zeros(shape, observations.dtype)
         self.next_observation: np.ndarray = np.zeros(shape, observations.dtype)
@@ -37,6 +38,7 @@ class Block:
         self.reward = np.zeros(length, np.float32)
         self.terminated = np.zeros(length, bool)
         self.truncated = np.zeros(length, bool)
+        self.next_mask = np.ones((length, masked), bool) if masked else None
         self.environment = np.zeros(length, np.int32)  # which of several made each
         self.columns = (
             self.observation,
@@ -45,6 +47,7 @@ class Block:
             self.next_observation,
             self.terminated,
             self.truncated,
+            *([] if self.next_mask is None else [self.next_mask]),
             self.environment,
         )
 
@@ -53,7 +56,8 @@ class Block:
 
     def transitions(self, stored_reward: Any) -> Transitions:
         """What the replay takes in, with rewards as they are to be learned from."""
-        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, self.next_observation, self.terminated)
+        ends: tuple[Any, ...] = (self.next_observation, self.terminated, self.next_mask)
+        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, *ends)
         return Transitions(*given)
 
 
@@ -65,9 +69,12 @@ def _are_actions(values: np.ndarray, count: int) -> bool:
 class FlatMemory:
     """A ring of packed rows: transition number t lies in slot t modulo its length."""
 
-    def __init__(self, slots: int, size: int, actions: int) -> None:
-        """Room for `slots` transitions between observations of `size` numbers, by one of so many actions."""
+    def __init__(self, slots: int, size: int, actions: int, *, masked: bool = False) -> None:
+        """Room for `slots` transitions between observations of `size` numbers, by one of so many actions; `masked`:
+        beside each lies which of them are allowed in S'.
+        """
         self.rows = np.zeros((slots, row_width(size)), np.float32)
+        self._masks = np.ones((slots, actions), bool) if masked else None
         self.slots, self._actions = slots, actions
         self.written = 0  # transitions ever
 
@@ -77,11 +84,16 @@ class FlatMemory:
         """
         start, count = self.written % len(self.rows), len(environments)
         pack_into(self.rows[start : start + count], transitions)
+        if self._masks is not None:
+            self._masks[start : start + count] = transitions.next_mask
         self.written += count
 
-    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The rows at these slots, in an array that is there already where one is given."""
-        return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | Transitions:
+        """The rows at these slots, in an array that is there already where one is given; with masks, unpacked."""
+        rows = self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
+        if self._masks is None:
+            return rows
+        return unpack(rows)._replace(next_mask=self._masks[slots])  # type: ignore[arg-type]
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """How many were ever written, and the rows by the numbers of their transitions."""
@@ -89,14 +101,19 @@ class FlatMemory:
         return {"written": np.array(self.written, np.int64)}, {REPLAY: stream}
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        return {"row": self.rows[np.arange(start, stop) % self.slots]}
+        slots = np.arange(start, stop) % self.slots
+        return {"row": self.rows[slots]} | ({} if self._masks is None else {"next_mask": self._masks[slots]})
 
     def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
         """Takes in rows that `state` gave."""
         given = rows["row"]
         if name != REPLAY or given.shape[1:] != self.rows.shape[1:] or given.dtype != self.rows.dtype:
             raise ValueError(f"{name} is {given.dtype} of shape {given.shape}")
-        self.rows[np.arange(first, first + len(given)) % self.slots] = given
+        slots = np.arange(first, first + len(given)) % self.slots
+        self.rows[slots] = given
+        if self._masks is not None:
+            _check("next_mask", rows["next_mask"], (len(given), self._actions), bool)
+            self._masks[slots] = rows["next_mask"]
         self.written = first + len(given)
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
@@ -106,14 +123,17 @@ class FlatMemory:
         if not whole or not _are_actions(scalar_of(used, "action"), self._actions):
             raise InputError("its replay is none of this configuration's")
 
-    def blank(self, rows: int) -> np.ndarray:
-        """Rows of zeros."""
-        return np.zeros((rows, self.rows.shape[1]), np.float32)
+    def blank(self, rows: int) -> np.ndarray | Transitions:
+        """Rows of zeros; with masks, unpacked."""
+        nothing = np.zeros((rows, self.rows.shape[1]), np.float32)
+        if self._masks is None:
+            return nothing
+        return unpack(nothing)._replace(next_mask=np.ones((rows, self._actions), bool))  # type: ignore[arg-type]
 
     @property
     def nbytes(self) -> int:
         """The bytes that it takes."""
-        return self.rows.nbytes
+        return self.rows.nbytes + (0 if self._masks is None else self._masks.nbytes)
 
 
 class _Place(NamedTuple):
@@ -127,7 +147,14 @@ class FrameMemory:
     """The same of images, in chunks of frames."""
 
     def __init__(
-        self, slots: int, shape: tuple[int, ...], environments: int, actions: int, *, chunk_frames: int = 1024
+        self,
+        slots: int,
+        shape: tuple[int, ...],
+        environments: int,
+        actions: int,
+        *,
+        masked: bool = False,
+        chunk_frames: int = 1024,
     ) -> None:
         """Room for `slots` transitions between images of the given shape (frames, …), by one of so many actions."""
         self.slots, self._actions = slots, actions
@@ -140,6 +167,8 @@ class FrameMemory:
         self._tails: list[_Place | None] = [None] * environments  # of each: the stack it had last
         self.written = 0
         self._scalars: dict[str, np.ndarray] = {name: np.empty(slots, kind) for name, kind in SCALARS.items()}
+        if masked:
+            self._scalars["next_mask"] = np.empty((slots, actions), bool)
         self._places = np.empty((slots, 4), np.int64)  # of S and of S': chunk and end
         self._ring: dict[str, np.ndarray] = {**self._scalars, "places": self._places}
 
@@ -176,7 +205,9 @@ class FrameMemory:
     def blank(self, rows: int) -> Transitions:
         """Black images."""
         images: Any = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
-        scalars: dict[str, Any] = {name: np.zeros(rows, kind) for name, kind in SCALARS.items()}
+        scalars: dict[str, Any] = {
+            name: np.zeros((rows, *column.shape[1:]), column.dtype) for name, column in self._scalars.items()
+        }
         return Transitions(observation=images, next_observation=images, **scalars)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:

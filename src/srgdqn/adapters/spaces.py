@@ -426,9 +426,10 @@ def _combinations(space: spaces.MultiDiscrete | spaces.MultiBinary, name: str, b
         raise InputError(
             f"action_bins is {bins}, but the actions of {name} are discrete already: {space}. Leave it out."
         )
-    several = isinstance(space, spaces.MultiDiscrete)
-    counts = np.ravel(space.nvec) if several else np.full(math.prod(space.shape), 2)
-    starts = np.ravel(space.start) if several else np.zeros_like(counts)
+    if isinstance(space, spaces.MultiDiscrete):
+        counts, starts = np.ravel(space.nvec), np.ravel(space.start)
+    else:
+        counts, starts = np.full(math.prod(space.shape), 2), np.zeros(math.prod(space.shape), int)
     product = math.prod(map(int, counts))
     if product > _MOST_ACTIONS:
         raise InputError(

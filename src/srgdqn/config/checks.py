@@ -285,6 +285,11 @@ def _of_the_task(o: SimpleNamespace) -> Iterator[str]:
             f"environments = {o.environments} is for Gymnasium environments, and the compiled task {o.task} has one "
             "per round. Leave environments out, or give more rounds."
         )
+    if o.action_masks and task is not None:
+        yield (
+            f"action_masks is on, but is for Gymnasium environments whose info has an action_mask, and in the compiled "
+            f"task {o.task} every action is allowed. Switch it off."
+        )
     if o.action_bins is not None and task is not None:
         yield (
             f"action_bins = {o.action_bins} is for Gymnasium environments with continuous actions, and those of the "

@@ -343,14 +343,15 @@ def _inner(inputs: IterationInputs, trace: IterationTrace, first: int) -> Iterat
 
 
 def _transition(inputs: IterationInputs, row: int) -> dict[str, Any]:
-    observation, action, reward, next_observation, terminated = (column[row] for column in inputs.transitions)
+    made: Transitions = jax.tree.map(lambda column: column[row], inputs.transitions)
+    observation, next_observation = made.observation, made.next_observation
     shown = observation.size <= _MOST_NUMBERS
     return {
         "row": row,
         "made_at": int(inputs.made_at[row]),
         "observation": observation.ravel().tolist() if shown else None,
-        "action": int(action),
-        "reward": float(reward),
+        "action": int(made.action),
+        "reward": float(made.reward),
         "next_observation": next_observation.ravel().tolist() if shown else None,
-        "terminated": bool(terminated),
+        "terminated": bool(made.terminated),
     }

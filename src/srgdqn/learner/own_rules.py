@@ -38,7 +38,8 @@ SamplingRule = Callable[[Drawing], Drawn]
 
 Bootstrap = Callable[[Callable[["Parameters | None"], "Float[Array, 'rows actions']"], Any, Any], Any]
 """(q, frozen, online) -> the values of S'. `q(θ)` gives Q(S', ·; θ); `frozen` are the parameters behind y, and `online`
-is θ_0. With target = 'current' both are None, and `q` has the present θ.
+is θ_0. With target = 'current' both are None, and `q` has the present θ. Actions that are not allowed in S'
+(`action_masks`) have a Q-value of -1e30.
 """
 
 

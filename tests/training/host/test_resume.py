@@ -21,7 +21,7 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from host_environments import SMALL, Slope
+from host_environments import SMALL, Masked, Slope
 from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
@@ -106,6 +106,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "scaled, XLA": (Slope, {"kernel": "xla", "scale_observations": True}),
     "endless": (Endless, {"kernel": "native", "window": 7}),
     "directions": (Slope, {"kernel": "native", "evaluation_interval": 40, "direction_errors": True}),
+    "masks": (Masked, {"action_masks": True, "environments": 2, "target": "hard", "bootstrap": "double"}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
 }
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from srgdqn.config import GradientSettings
 from srgdqn.config.discovery import OWN_RULES
@@ -24,6 +24,7 @@ class Transitions(NamedTuple):
     reward: Float[Array, "*rows"]
     next_observation: Float[Array, "*rows size"]
     terminated: Float[Array, "*rows"]
+    next_mask: Bool[Array, "*rows actions"] | None = None  # the actions that are allowed in S', where not all are
 
 
 class Batch(NamedTuple):
@@ -36,6 +37,7 @@ class Batch(NamedTuple):
     discount: Float[Array, "*rows"]
     frozen_target: Float[Array, "*rows"] | None
     weight: Float[Array, "*rows"] | None = None  # of the row's loss in F, where it is not 1
+    next_mask: Bool[Array, "*rows actions"] | None = None  # the actions that are allowed in S', where y is not frozen
 
     def rows(self, index: Array | slice) -> Batch:
         """The rows at `index`."""
@@ -72,19 +74,35 @@ def make_batch(
 
     The discount is γ, or 0 where the episode terminated and `mask_terminal` is on (row 3 of the readings).
     """
-    observation, action, reward, next_observation, terminated = transitions
+    observation, action, reward, next_observation, terminated, mask = transitions
     discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
     y = None
     if frozen is not None:
         if online is None and settings.bootstrap != "max":
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
-        values = value_of_next(settings, lambda theta: network.q_values(theta, next_observation), frozen, online)
+        values = value_of_next(settings, lambda theta: network.q_values(theta, next_observation), frozen, online, mask)
         y = reward + discount * values
-    return Batch(observation, action, reward, next_observation, discount, y, weights)
+    return Batch(observation, action, reward, next_observation, discount, y, weights, mask if y is None else None)
 
 
-def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen: Any, online: Any) -> Array:
-    """The values of S' in Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1), or by another rule than max."""
+_FORBIDDEN = -1e30
+"""The Q-value of an action that is not allowed: below any other, and finite, so that 0 times it is 0."""
+
+
+def value_of_next(
+    settings: GradientSettings,
+    q_values: Callable[[Any], Array],
+    frozen: Any,
+    online: Any,
+    mask: Bool[Array, "*rows actions"] | None = None,
+) -> Array:
+    """The values of S' in Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1), or by another rule than max;
+    over the actions that are allowed in S'.
+    """
+
+    def q(theta: Any) -> Array:
+        return q_values(theta) if mask is None else jnp.where(mask, q_values(theta), _FORBIDDEN)
+
     if settings.bootstrap == "max":
         return q(frozen).max(-1)
     if settings.bootstrap == "double":  # van Hasselt et al. (2016)
@@ -102,7 +120,7 @@ def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*ro
     if rows.frozen_target is not None:
         return rows.frozen_target
     assert next_q is not None
-    return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
+    return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None, rows.next_mask)
 
 
 def loss_and_slope(

@@ -110,7 +110,8 @@ class HostRound:
         self._begun = [0] * configuration.training.environments  # these two are the player's, where there is one
         self._episodes = 0
         self._program = program
-        self._block = Block(configuration.training.learning_frequency, task.observations)
+        masked = task.actions.count if task.masked else 0
+        self._block = Block(configuration.training.learning_frequency, task.observations, masked)
         self._spare = 0 if configuration.training.environments == 1 else configuration.training.environments
         self.spend(configuration)
 
@@ -446,7 +447,7 @@ class HostRound:
 
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
-    actions = task.actions.count
+    actions, shape, masked = task.actions.count, task.observations.shape, task.masked
     if task.observations.kind == "image":
-        return FrameMemory(slots, task.observations.shape, configuration.training.environments, actions)
-    return FlatMemory(slots, task.observations.size, actions)
+        return FrameMemory(slots, shape, configuration.training.environments, actions, masked=masked)
+    return FlatMemory(slots, task.observations.size, actions, masked=masked)
