@@ -173,6 +173,7 @@ def _bits_of_table(name: str, table: pl.DataFrame) -> Iterable[bytes]:
 # Options that are younger than the records, and their defaults, which ask for what was asked before.
 _YOUNGER: dict[str, Any] = {
     "scale_observations": False,
+    "action_masks": False,
     "gradient_steps": 1,
     "bootstrap": "max",
     "own": (),
