@@ -99,6 +99,25 @@ def slope_step(place: float, speed: float, action: int) -> tuple[float, float, f
     return place, speed, math.sin(place) + 0.25 * action, place < 0
 
 
+def allowed(steps: int) -> np.ndarray:
+    """After so many steps of an episode one action is forbidden, or two."""
+    return np.array([steps % 3 != 0, steps % 3 != 1, steps % 2 == 0], np.int8)
+
+
+class Masked(Slope):
+    """Allows other actions from step to step, and raises where another is taken."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        seen, _ = super().reset(seed=seed, options=options)
+        return seen, {"action_mask": allowed(0)}
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        if not allowed(self.steps)[action]:
+            raise ValueError(f"action {action} is forbidden")
+        *outcome, _ = super().step(action)
+        return (*outcome, {"action_mask": allowed(self.steps)})
+
+
 class Deadly(Slope):
     """Ends its whole process when it is reset with one of the seeds, but not in the process of the test."""
 

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 from gymnasium.vector import VectorEnv
 
+from srgdqn.adapters.action_masks import given_masks, random_allowed
 from srgdqn.adapters.defaults import defaults_for
 from srgdqn.adapters.environments import Environment, close, source_of
 from srgdqn.adapters.policy import GreedyPolicy
@@ -310,20 +311,28 @@ class Agent:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
+        action_masks: Any = None,
         *,
         which: Which = "last",
     ) -> tuple[Any, Any]:
         """The action for an observation, or the actions for rows of them, and `state` as it came.
 
-        Not `deterministic`, it is a random action with the present probability of exploring. `which`: by the present
-        policy, or by the best one so far, where that is kept (`keep_best`).
+        Not `deterministic`, it is a random action with the present probability of exploring. `action_masks` is what
+        `info["action_mask"]` has, or rows of it: only such actions are chosen. `which`: by the present policy, or by
+        the best one so far, where that is kept (`keep_best`).
         """
         del episode_start  # nothing is remembered from step to step
         rows, single = as_rows(self._task.observations, observation)
-        chosen = self._policy(which).rows(rows)
+        count = self._task.actions.count
+        masks = () if action_masks is None else (given_masks(action_masks, len(rows), single, count),)
+        chosen = self._policy(which).rows(rows, *masks)
         if not deterministic:
             explores = self._random.random(len(chosen)) < self.exploration_rate
-            chosen = np.where(explores, self._random.integers(self._task.actions.count, size=len(chosen)), chosen)
+            drawn = self._random.integers(count, size=len(chosen))
+            for allowed in masks:
+                shares = self._random.random(len(chosen))
+                drawn = np.array([random_allowed(*each) for each in zip(drawn, shares, allowed, strict=True)])
+            chosen = np.where(explores, drawn, chosen)
         actions = np.array([self._task.actions.table[index] for index in chosen])
         return (actions[0] if single else actions), state
 
@@ -407,12 +416,13 @@ class Agent:
         made with `render_mode="rgb_array"`. They end at the limit of evaluations.
         """
 
-        def act(observation: Any) -> Any:
-            return self.predict(observation, deterministic=True, which=which)[0]
+        def act(observation: Any, action_masks: Any = None) -> Any:
+            return self.predict(observation, deterministic=True, action_masks=action_masks, which=which)[0]
 
         limit = self._task.evaluation_limit
         with filming_environment(lambda: self._task.source.fresh("rgb_array"), environment, limit) as shown:
-            return film(shown, act, path, episodes, seed, overwrite=overwrite, progress=progress)
+            how: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "masked": self._task.masked}
+            return film(shown, act, path, episodes, seed, **how)
 
     def to_numpy(self, which: Which = "last") -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
@@ -446,10 +456,13 @@ class Agent:
             close(environment, self._task.name)
         self._environments = []
 
-    def _explore(self, policy: GreedyPolicy, row: np.ndarray) -> int:
+    def _explore(self, policy: GreedyPolicy, row: np.ndarray, *masks: np.ndarray) -> int:
         if self._random.random() < self.exploration_rate:
-            return int(self._random.integers(self._task.actions.count))
-        return policy.one(row)
+            drawn = int(self._random.integers(self._task.actions.count))
+            for mask in masks:
+                drawn = random_allowed(drawn, self._random.random(), mask)
+            return drawn
+        return policy.one(row, *masks)
 
 
 def _whole(total_timesteps: Any) -> int:

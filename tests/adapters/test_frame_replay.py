@@ -80,6 +80,7 @@ def test_numbers_have_the_types_that_the_learner_takes() -> None:
     found = memory.gather(np.array([0, 0, 0]))
     assert [x.dtype for x in found[:5]] == [np.uint8, np.int32, np.float32, np.uint8, np.float32]
     assert [x.shape for x in found[:5]] == [(3, 4, *SIDES), (3,), (3,), (3, 4, *SIDES), (3,)]
+    assert found.next_mask is None
 
 
 def play(memory: FrameMemory, steps: int, episode: int, *, depth: int, environments: int) -> None:

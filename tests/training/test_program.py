@@ -112,7 +112,7 @@ SHAPES: dict[str, Any] = dict(
 )
 # Not tried here: a name of a task, a module or a rule, what some environments alone have, what needs another algorithm,
 # and what has a program of its own.
-ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
+ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "action_masks", "environments"}
 ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval", "target_networks", "adam_at_copy"}
 ELSEWHERE |= {"keep_best"}
 

@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from srgdqn.adapters.action_masks import random_allowed, read_mask, read_masks
 from srgdqn.adapters.failures import RAISED, described, failed, shortened
 from srgdqn.adapters.policy import GreedyPolicy
 from srgdqn.adapters.replay_memory import Block
@@ -44,6 +45,14 @@ class ExplorationDraws(NamedTuple):
             return 1.0
         return self.by_episodes[min(episodes, len(self.by_episodes) - 1)]
 
+    def random_action(self, step: int, episodes: int, mask: np.ndarray | None = None) -> int | None:
+        """The random action of a step, among those that a mask allows; None where the best is taken."""
+        explore, probability = self.explore[step], self.probability(step, episodes)
+        if not explore < probability:
+            return None
+        drawn = self.action[step]
+        return drawn if mask is None else random_allowed(drawn, explore / probability, mask)
+
 
 class EnvironmentInfo(NamedTuple):
     """What a player needs to know of its environment."""
@@ -53,6 +62,7 @@ class EnvironmentInfo(NamedTuple):
     actions: Actions
     seeds: Seeds
     begun: Sequence[int] = ()  # episodes of each environment that were begun before
+    masked: bool = False  # whether its info says which actions are allowed
 
 
 class CopiesPlayer:
@@ -62,11 +72,12 @@ class CopiesPlayer:
 
     def __init__(self, environments: Sequence[gym.Env], info: EnvironmentInfo) -> None:
         self._environments = environments
-        self._name, self._observations, actions, self._seeds, begun = info
+        self._name, self._observations, actions, self._seeds, begun, self._masked = info
         self._table = actions.table
         self._spaces = [(each.observation_space, each.action_space) for each in environments]
         self.begun = list(begun) or [0] * len(environments)  # of each: episodes begun by our resetting it
         self._present: list[np.ndarray | None] = [None] * len(environments)
+        self._masks: list[np.ndarray | None] = [None] * len(environments)  # of what is allowed there, where masked
         self._steps_of_block = 0  # begun, the one under way included
         self.episodes = 0  # ended so far
 
@@ -79,7 +90,7 @@ class CopiesPlayer:
             for index in range(count):
                 if self._present[index] is None:
                     self._present[index] = self._reset(index)
-            if count == 1:
+            if count == 1 and not self._masked:
                 self._play_one(block, policy, chances)
             else:
                 self._play_several(block, policy, chances)
@@ -90,11 +101,12 @@ class CopiesPlayer:
         count = len(self._environments)
         for first in range(0, len(block), count):
             seen = np.stack(self._present)  # type: ignore[arg-type]
-            greedy = policy.rows(seen).tolist()
+            masks: Any = (np.stack(self._masks),) if self._masked else ()  # type: ignore[arg-type]
+            greedy = policy.rows(seen, *masks).tolist()
             for index in range(count):
                 step = first + index
-                explores = chances.explore[step] < chances.probability(step, self.episodes)
-                self._step(block, step, index, seen[index], chances.action[step] if explores else greedy[index])
+                explored = chances.random_action(step, self.episodes, *(each[index] for each in masks))
+                self._step(block, step, index, seen[index], greedy[index] if explored is None else explored)
 
     def _play_one(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws) -> None:
         """The same for a single environment, without what only several need."""
@@ -113,11 +125,13 @@ class CopiesPlayer:
         except RAISED as error:
             raise _raised(error) from error
         try:
-            given, reward, terminated, truncated, _ = outcome
+            given, reward, terminated, truncated, info = outcome
             after = self._observations.encode(given)
             block.reward[step] = reward_of(reward)
             block.terminated[step] = terminated = flag_of(terminated, "terminated")
             block.truncated[step] = truncated = flag_of(truncated, "truncated")
+            if block.next_mask is not None:
+                block.next_mask[step] = self._masks[index] = self._mask_of(info, needed=not terminated)
         except RAISED as error:
             raise _gave(error, outcome) from error
         block.next_observation[step] = after
@@ -136,10 +150,16 @@ class CopiesPlayer:
             raise _raised(error, _RESET) from error
         self.begun[index] += 1
         try:
-            given, _ = outcome
+            given, info = outcome
+            if self._masked:
+                self._masks[index] = self._mask_of(info)
             return self._observations.encode(given)
         except RAISED as error:
             raise _gave(error, outcome, _RESET) from error
+
+    def _mask_of(self, info: Any, *, needed: bool = True) -> np.ndarray:
+        """What is allowed next: anything where no action follows and none is looked at."""
+        return read_mask(info, len(self._table)) if needed else np.ones(len(self._table), bool)
 
     @property
     def present(self) -> np.ndarray | None:
@@ -167,10 +187,12 @@ class CopiesPlayer:
 
     def _same_step(self, index: int, chosen: int, expected: np.float32) -> np.ndarray:
         try:
-            given, reward, terminated, truncated, _ = self._environments[index].step(self._table[chosen])
+            given, reward, terminated, truncated, info = self._environments[index].step(self._table[chosen])
             ended = flag_of(terminated, "terminated") or flag_of(truncated, "truncated")
             same = np.float32(reward_of(reward)) == expected
             after = self._observations.encode(given)
+            if self._masked and not ended:
+                self._masks[index] = self._mask_of(info)
         except RAISED as error:
             raise _raised(error) from error
         if ended or not same:
@@ -192,11 +214,12 @@ class VectorPlayer:
 
     def __init__(self, environment: VectorEnv, info: EnvironmentInfo) -> None:
         self._environment = environment
-        self._name, self._observations, actions, self._seeds, begun = info
+        self._name, self._observations, actions, self._seeds, begun, self._masked = info
         self._table = np.array(actions.table)
         self._mode = autoreset_mode(environment)
         self._spaces = (environment.single_observation_space, environment.single_action_space)
         self._present: np.ndarray | None = None
+        self._masks = np.ones((environment.num_envs, len(self._table)), bool)  # of what is allowed there, where masked
         self._resetting = np.zeros(environment.num_envs, bool)  # whose next step only begins an episode
         self.begun = list(begun) or [0] * environment.num_envs
         self._waiting: list[tuple] = []  # transitions that no block has had room for
@@ -230,11 +253,12 @@ class VectorPlayer:
         assert self._present is not None
         acting = np.flatnonzero(~self._resetting)
         chosen = np.zeros(len(self._resetting), int)
-        chosen[acting] = policy.rows(self._present[acting])
+        masks: Any = (self._masks[acting],) if self._masked else ()
+        chosen[acting] = policy.rows(self._present[acting], *masks)
         for place, index in enumerate(acting):
-            step = used + place
-            if chances.explore[step] < chances.probability(step, self.episodes):
-                chosen[index] = chances.action[step]
+            explored = chances.random_action(used + place, self.episodes, *(each[place] for each in masks))
+            if explored is not None:
+                chosen[index] = explored
         self._in_step = True
         try:
             outcome = self._environment.step(self._table[chosen])
@@ -254,9 +278,10 @@ class VectorPlayer:
                 reached = after.copy()
                 for index in np.flatnonzero(ended):
                     reached[index] = self._observations.encode(info["final_obs"][index])
+            allowed = self._read_masks(info, ended, terminated) if self._masked else ()
         except RAISED as error:
             raise _gave(error, outcome) from error
-        columns = (self._present, chosen, rewards, reached, terminated, truncated)
+        columns = (self._present, chosen, rewards, reached, terminated, truncated, *allowed)
         self._waiting += [(*(column[index] for column in columns), index) for index in acting]
         self._in_step = False
         self.episodes += int(ended.sum())
@@ -266,6 +291,19 @@ class VectorPlayer:
             after = np.where(ended.reshape(-1, *[1] * (after.ndim - 1)), self._reset(ended), after)
         self._present = after
         return len(acting)
+
+    def _read_masks(self, info: Any, ended: np.ndarray, terminated: np.ndarray) -> tuple[np.ndarray]:
+        """Takes in what is allowed now, and returns what is where the step led to: anything at an episode's end by
+        termination, from which nothing is looked up.
+        """
+        count = len(self._table)
+        if self._mode is not AutoresetMode.SAME_STEP:
+            self._masks = read_masks(info, ~(terminated & ~self._resetting), count)
+            return (self._masks,)
+        self._masks = read_masks(info, np.ones_like(ended), count)
+        final = info.get("final_info", {}) if ended.any() else {}
+        there = read_masks(final, ended & ~terminated, count)
+        return (np.where(ended[:, None], there, self._masks),)
 
     def _reset(self, which: np.ndarray) -> np.ndarray:
         seeds: Any = [self._seeds(index, begun) for index, begun in enumerate(self.begun)]
@@ -280,7 +318,9 @@ class VectorPlayer:
             raise _raised(error, _RESET) from error
         self.begun = [begun + int(reset) for begun, reset in zip(self.begun, which, strict=True)]
         try:
-            given, _ = outcome
+            given, info = outcome
+            if self._masked:
+                self._masks = np.where(which[:, None], read_masks(info, which, len(self._table)), self._masks)
             return self._encoded(given)
         except RAISED as error:
             raise _gave(error, outcome, _RESET) from error

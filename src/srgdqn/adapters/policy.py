@@ -18,16 +18,16 @@ class GreedyPolicy(Protocol):
     def update(self, parameters: Parameters, normaliser: Normaliser) -> None:
         """Sets the parameters, and what observations are normalised with."""
 
-    def one(self, observation: np.ndarray) -> int:
-        """The best action for one observation."""
+    def one(self, observation: np.ndarray, mask: np.ndarray | None = None) -> int:
+        """The best action for one observation, among those that a mask allows."""
 
-    def rows(self, observations: np.ndarray) -> np.ndarray:
+    def rows(self, observations: np.ndarray, masks: np.ndarray | None = None) -> np.ndarray:
         """The best action for each of several."""
 
 
-def greedy_policy(network: Network, compiled: Callable[[Parameters, Normaliser, Any], Any]) -> GreedyPolicy:
+def greedy_policy(network: Network, compiled: Callable[..., Any]) -> GreedyPolicy:
     """A policy of the network: in NumPy if it is the built-in perceptron, else by the compiled function from
-    parameters, statistics and rows of observations to actions.
+    parameters, statistics, rows of observations and (where they are given) of masks to actions.
     """
     return NumPyPolicy(network.structure.activation) if network.is_mlp else CompiledPolicy(compiled)
 
@@ -67,7 +67,7 @@ class NumPyPolicy:
         if normaliser.observations is not None:
             self._mean, self._scale = normalising(normaliser)
 
-    def one(self, observation: np.ndarray) -> int:
+    def one(self, observation: np.ndarray, mask: np.ndarray | None = None) -> int:
         """The best action for one observation."""
         x = observation if self._mean is None else (observation - self._mean) / self._scale
         activation, (*hidden, last) = self._activation, self._layers
@@ -78,17 +78,19 @@ class NumPyPolicy:
         weight, bias, out = last
         np.dot(x, weight, out)
         out += bias
-        return int(out.argmax())
+        return int(out.argmax() if mask is None else np.where(mask, out, -np.inf).argmax())
 
-    def rows(self, observations: np.ndarray) -> np.ndarray:
+    def rows(self, observations: np.ndarray, masks: np.ndarray | None = None) -> np.ndarray:
         """The best action for each of several: one by one, as a product of matrices may round otherwise."""
-        return np.array([self.one(row) for row in observations])
+        if masks is None:
+            return np.array([self.one(row) for row in observations])
+        return np.array([self.one(row, mask) for row, mask in zip(observations, masks, strict=True)])
 
 
 class CompiledPolicy:
     """Any network, by its compiled program."""
 
-    def __init__(self, compiled: Callable[[Parameters, Normaliser, Any], Any]) -> None:
+    def __init__(self, compiled: Callable[..., Any]) -> None:
         self._compiled = compiled
         self._parameters: Parameters = None
         self._normaliser: Any = None
@@ -97,13 +99,14 @@ class CompiledPolicy:
         """Sets the parameters."""
         self._parameters, self._normaliser = parameters, normaliser
 
-    def one(self, observation: np.ndarray) -> int:
+    def one(self, observation: np.ndarray, mask: np.ndarray | None = None) -> int:
         """The best action for one observation."""
-        return int(self.rows(observation[None])[0])
+        return int(self.rows(observation[None], None if mask is None else mask[None])[0])
 
-    def rows(self, observations: np.ndarray) -> np.ndarray:
+    def rows(self, observations: np.ndarray, masks: np.ndarray | None = None) -> np.ndarray:
         """The best action for each of several."""
-        return np.asarray(self._compiled(self._parameters, self._normaliser, observations))
+        given = (observations,) if masks is None else (observations, masks)
+        return np.asarray(self._compiled(self._parameters, self._normaliser, *given))
 
 
 def normalising(normaliser: Normaliser) -> tuple[np.ndarray, np.ndarray]:

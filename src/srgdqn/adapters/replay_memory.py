@@ -32,7 +32,8 @@ _FRAMES = "frames."
 class Block:
     """The transitions between two outer iterations, in the order in which they were made."""
 
-    def __init__(self, length: int, observations: Observations) -> None:
+    def __init__(self, length: int, observations: Observations, masked: int = 0) -> None:
+        """Room for so many; `masked` is the number of actions, where not all of them are always allowed."""
         shape = (length, *observations.shape)
         self.observation: np.ndarray = np.zeros(shape, observations.dtype)
         self.next_observation: np.ndarray = np.zeros(shape, observations.dtype)
@@ -40,6 +41,7 @@ class Block:
         self.reward = np.zeros(length, np.float32)
         self.terminated = np.zeros(length, bool)
         self.truncated = np.zeros(length, bool)
+        self.next_mask = np.ones((length, masked), bool) if masked else None
         self.environment = np.zeros(length, np.int32)  # which of several made each
         self.columns = (
             self.observation,
@@ -48,6 +50,7 @@ class Block:
             self.next_observation,
             self.terminated,
             self.truncated,
+            *([] if self.next_mask is None else [self.next_mask]),
             self.environment,
         )
 
@@ -56,7 +59,8 @@ class Block:
 
     def transitions(self, stored_reward: Any) -> Transitions:
         """What the replay takes in, with rewards as they are to be learned from."""
-        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, self.next_observation, self.terminated)
+        ends: tuple[Any, ...] = (self.next_observation, self.terminated, self.next_mask)
+        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, *ends)
         return Transitions(*given)
 
 
@@ -68,9 +72,21 @@ def _are_actions(values: np.ndarray, count: int) -> bool:
 class FlatMemory:
     """A ring of packed rows: transition number t lies in slot t modulo its length."""
 
-    def __init__(self, slots: int, size: int, actions: int, *, environments: int = 1, n_step: int = 1) -> None:
-        """Room for `slots` transitions between observations of `size` numbers, by one of so many actions."""
+    def __init__(
+        self,
+        slots: int,
+        size: int,
+        actions: int,
+        *,
+        environments: int = 1,
+        n_step: int = 1,
+        masked: bool = False,
+    ) -> None:
+        """Room for `slots` transitions between observations of `size` numbers, by one of so many actions; `masked`:
+        beside each lies which of them are allowed in S'.
+        """
         self.rows = np.zeros((slots, row_width(size, n_step)), np.float32)
+        self._masks = np.ones((slots, actions), bool) if masked else None
         self.slots, self._actions, self._n_step = slots, actions, n_step
         self._links = EpisodeLinks(slots, environments) if n_step > 1 else None
         self.written = 0  # transitions ever
@@ -82,6 +98,8 @@ class FlatMemory:
         start, count = self.written % len(self.rows), len(environments)
         back = _linked(self._links, self.written, environments, ended)
         pack_into(self.rows[start : start + count], transitions, back)
+        if self._masks is not None:
+            self._masks[start : start + count] = transitions.next_mask
         self.written += count
 
     def begin_anew(self, environments: Iterable[int]) -> None:
@@ -90,16 +108,24 @@ class FlatMemory:
             self._links.leave(environments)
 
     def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | Transitions:
-        """The rows at these slots, in an array that is there already where one is given; for n-step returns as
-        transitions of up to n steps from there on.
+        """The rows at these slots, in an array that is there already where one is given; with masks unpacked, and for
+        n-step returns as transitions of up to n steps from there on.
         """
         if self._links is not None:
             path, steps = self._links.follow(slots, self._n_step)
             rewards = self.rows[path, column_of(self.rows, "reward")]
             rows = self.rows[np.stack([path[:, 0], path[:, -1]])]
             first, last = map(_on_host, rows)
-            return joined(first, last, _of_steps(rewards, steps), steps)
-        return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
+            return self._with_masks(joined(first, last, _of_steps(rewards, steps), steps), path[:, -1])
+        rows = self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
+        return rows if self._masks is None else self._with_masks(_on_host(rows), slots)
+
+    def _with_masks(self, transitions: Transitions, slots: np.ndarray) -> Transitions:
+        """The transitions with what is allowed in S', which lies beside these slots."""
+        if self._masks is None:
+            return transitions
+        masks: Any = self._masks[slots]
+        return transitions._replace(next_mask=masks)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """How many were ever written, and the rows by the numbers of their transitions."""
@@ -108,14 +134,19 @@ class FlatMemory:
         return {"written": np.array(self.written, np.int64), **links}, {REPLAY: stream}
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        return {"row": self.rows[np.arange(start, stop) % self.slots]}
+        slots = np.arange(start, stop) % self.slots
+        return {"row": self.rows[slots]} | ({} if self._masks is None else {"next_mask": self._masks[slots]})
 
     def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
         """Takes in rows that `state` gave."""
         given = rows["row"]
         if name != REPLAY or given.shape[1:] != self.rows.shape[1:] or given.dtype != self.rows.dtype:
             raise ValueError(f"{name} is {given.dtype} of shape {given.shape}")
-        self.rows[np.arange(first, first + len(given)) % self.slots] = given
+        slots = np.arange(first, first + len(given)) % self.slots
+        self.rows[slots] = given
+        if self._masks is not None:
+            _check("next_mask", rows["next_mask"], (len(given), self._actions), bool)
+            self._masks[slots] = rows["next_mask"]
         self.written = first + len(given)
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
@@ -128,14 +159,18 @@ class FlatMemory:
             self._links.restore(tensors, self.written, self.rows[:, -1])
 
     def blank(self, rows: int) -> np.ndarray | Transitions:
-        """Rows of zeros."""
+        """Rows of zeros; with masks or for n-step returns, unpacked."""
         zeros = np.zeros((rows, self.rows.shape[1]), np.float32)
-        return zeros if self._links is None else _blank_steps(_on_host(zeros), self._n_step)
+        if self._links is None and self._masks is None:
+            return zeros
+        blank = _on_host(zeros) if self._links is None else _blank_steps(_on_host(zeros), self._n_step)
+        masks: Any = None if self._masks is None else np.ones((rows, self._actions), bool)
+        return blank._replace(next_mask=masks)
 
     @property
     def nbytes(self) -> int:
         """The bytes that it takes."""
-        return self.rows.nbytes
+        return self.rows.nbytes + (0 if self._masks is None else self._masks.nbytes)
 
 
 class _Place(NamedTuple):
@@ -155,6 +190,7 @@ class FrameMemory:
         environments: int,
         actions: int,
         *,
+        masked: bool = False,
         chunk_frames: int = 1024,
         n_step: int = 1,
     ) -> None:
@@ -170,6 +206,8 @@ class FrameMemory:
         self._tails: list[_Place | None] = [None] * environments  # of each: the stack it had last
         self.written = 0
         self._scalars: dict[str, np.ndarray] = {name: np.empty(slots, kind) for name, kind in SCALARS.items()}
+        if masked:
+            self._scalars["next_mask"] = np.empty((slots, actions), bool)
         self._places = np.empty((slots, 4), np.int64)  # of S and of S': chunk and end
         self._ring: dict[str, np.ndarray] = {**self._scalars, "places": self._places}
         if n_step > 1:
@@ -218,13 +256,16 @@ class FrameMemory:
         scalars: dict[str, Any] = {name: column[slots] for name, column in self._scalars.items()}
         if steps is not None:
             scalars["reward"] = _of_steps(self._scalars["reward"][path], steps)
-            scalars |= {"terminated": self._scalars["terminated"][last], "steps": steps}
+            at_end = ("terminated", "next_mask")
+            scalars |= {name: self._scalars[name][last] for name in at_end if name in scalars} | {"steps": steps}
         return Transitions(observation=stacks[0], next_observation=stacks[1], **scalars)
 
     def blank(self, rows: int) -> Transitions:
         """Black images."""
         images: Any = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
-        scalars: dict[str, Any] = {name: np.zeros(rows, kind) for name, kind in SCALARS.items()}
+        scalars: dict[str, Any] = {
+            name: np.zeros((rows, *column.shape[1:]), column.dtype) for name, column in self._scalars.items()
+        }
         blank = Transitions(observation=images, next_observation=images, **scalars)
         return blank if self._links is None else _blank_steps(blank, self._n_step)
 

@@ -309,6 +309,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             "bootstrap = 'munchausen' has a policy of the parameters behind y, which are to stand still, but target = "
             "'current' moves them with every gradient. Give target = 'hard', 'polyak' or 'outer', or bootstrap = 'max'."
         )
+    if o.bootstrap == "munchausen" and o.action_masks:
+        yield (
+            "bootstrap = 'munchausen' has a policy over all actions, also in S, whose mask is not stored. Give bootstrap = "
+            "'max' or 'double', or switch action_masks off."
+        )
     if o.reward_estimation and o.n_step > 1:
         yield (
             f"reward_estimation is of single rewards, but n_step = {o.n_step} sums several. Give n_step = 1, or switch "
@@ -386,6 +391,11 @@ def _of_the_task(o: SimpleNamespace) -> Iterator[str]:
         yield (
             f"environments = {o.environments} is for Gymnasium environments, and the compiled task {o.task} has one "
             "per round. Leave environments out, or give more rounds."
+        )
+    if o.action_masks and task is not None:
+        yield (
+            f"action_masks is on, but is for Gymnasium environments whose info has an action_mask, and in the compiled "
+            f"task {o.task} every action is allowed. Switch it off."
         )
     if o.action_bins is not None and task is not None:
         yield (

@@ -153,6 +153,8 @@ class ActingSettings:
     """Share of the budget over which the probability declines."""
     uniform_start: bool = False
     """Act uniformly at random until the first outer iteration, whatever the probability."""
+    action_masks: bool = False
+    """Choose only actions that info["action_mask"] of a Gymnasium environment allows, also in y."""
 
 
 @dataclass(frozen=True)

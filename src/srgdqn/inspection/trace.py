@@ -353,17 +353,17 @@ def _inner(inputs: IterationInputs, trace: IterationTrace, first: int) -> Iterat
 
 
 def _transition(inputs: IterationInputs, row: int) -> dict[str, Any]:
-    one: Any = jax.tree.map(lambda column: column[row], inputs.transitions)
-    observation, action, reward, next_observation, terminated, steps = one
-    if steps is not None:  # R_1 + γ R_2 + …
+    made: Transitions = jax.tree.map(lambda column: column[row], inputs.transitions)
+    observation, next_observation, reward = made.observation, made.next_observation, made.reward
+    if made.steps is not None:  # R_1 + γ R_2 + …
         reward = (reward * inputs.numbers["gamma"] ** np.arange(len(reward))).sum()
     shown = observation.size <= _MOST_NUMBERS
     return {
         "row": row,
         "made_at": int(inputs.made_at[row]),
         "observation": observation.ravel().tolist() if shown else None,
-        "action": int(action),
-        "reward": float(reward),
+        "action": int(made.action),
+        "reward": float(made.reward),
         "next_observation": next_observation.ravel().tolist() if shown else None,
-        "terminated": bool(terminated),
+        "terminated": bool(made.terminated),
     }

@@ -90,7 +90,8 @@ def video(
     with filming_environment(
         lambda: playing_environment(result.configuration), environment, None if own_limit else limit
     ) as shown:
-        return film(shown, act, target, episodes, seed, overwrite=overwrite, progress=progress)
+        how: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
+        return film(shown, act, target, episodes, seed, **how, masked=result.configuration.acting.action_masks)
 
 
 @contextmanager
@@ -116,8 +117,10 @@ def film(
     *,
     overwrite: bool = False,
     progress: bool | None = None,
+    masked: bool = False,
 ) -> Film:
-    """Films episodes of anything that turns an observation into an action.
+    """Films episodes of anything that turns an observation (and, `masked`, what `info["action_mask"]` has, as
+    `action_masks`) into an action.
 
     There is an image before every step and one at the end of each episode; the k-th episode starts from seed + k.
     """
@@ -144,11 +147,12 @@ def film(
             bar.update(task, description=f"{target.name}: episode {len(played) + 1}, {images} images")
 
         for number in range(episodes):
-            observation, _ = environment.reset(seed=seed + number)
+            observation, info = environment.reset(seed=seed + number)
             total, length, terminated, truncated = 0.0, 0, False, False
             add_image()
             while not (terminated or truncated):
-                observation, reward, terminated, truncated, _ = environment.step(act(observation))
+                masks = {"action_masks": info["action_mask"]} if masked else {}
+                observation, reward, terminated, truncated, info = environment.step(act(observation, **masks))
                 total, length = total + float(reward), length + 1
                 add_image()
             played.append(Played(total, length, bool(terminated)))

@@ -31,3 +31,10 @@ def epsilon_greedy(
 ) -> Int[Array, ""]:
     """`random_action` where `draw`, uniform in [0, 1), falls below `probability`; else the (first) best action."""
     return jnp.where(draw < probability, random_action, jnp.argmax(q_values).astype(random_action.dtype))
+
+
+def best_actions(
+    q_values: Float[Array, "rows actions"], masks: Bool[Array, "rows actions"] | None = None
+) -> Int[Array, " rows"]:
+    """The (first) best action of each row, among those that masks allow."""
+    return (q_values if masks is None else jnp.where(masks, q_values, -jnp.inf)).argmax(-1)

@@ -38,5 +38,9 @@ def gather(ring: Ring, slots: Any, written: Any, n: int) -> Any:
 def joined(first: Transitions, last: Transitions, rewards: Any, steps: Any) -> Transitions:
     """From the first of several steps to the last, with the rewards of all."""
     return first._replace(
-        reward=rewards, next_observation=last.next_observation, terminated=last.terminated, steps=steps
+        reward=rewards,
+        next_observation=last.next_observation,
+        terminated=last.terminated,
+        steps=steps,
+        next_mask=last.next_mask,
     )

@@ -39,7 +39,8 @@ SamplingRule = Callable[[Drawing], Drawn]
 Bootstrap = Callable[[Callable[["Parameters | None"], "Float[Array, 'rows actions']"], Any, Any], Any]
 """(q, frozen, online) -> the values of S'. `q(θ)` gives Q(S', ·; θ); `frozen` are the parameters behind y, and `online`
 is θ_0. With target = 'current' both are None, and `q` has the present θ. With target_networks above 1 `frozen` are
-copies with an axis of their own first, and `q` gives the mean of theirs.
+copies with an axis of their own first, and `q` gives the mean of theirs. Actions that are not allowed in S'
+(`action_masks`) have a Q-value of -1e30.
 """
 
 

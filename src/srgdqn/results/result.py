@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from srgdqn.learner.networks import Network, NetworkFactory
     from srgdqn.learner.normalisation import Normaliser
 
-Act = Callable[[Any], Any]
+Act = Callable[..., Any]
 """From an observation to an action."""
 
 Which: TypeAlias = Literal["last", "best"]
@@ -138,10 +138,12 @@ class Result:
 
         It takes observations as the environment gives them (several dimensions are flattened, a number of a Discrete
         space is made one-hot, as in training) and returns actions as a Gymnasium environment takes them; for compiled
-        tasks, their indices.
+        tasks, their indices. With `action_masks`, what `info["action_mask"]` has or rows of it, only such actions.
         """
         import jax
 
+        from srgdqn.adapters.action_masks import given_masks
+        from srgdqn.learner.exploration import best_actions
         from srgdqn.learner.normalisation import normalise_observation
 
         (row,) = self._rows_of([number])
@@ -151,14 +153,16 @@ class Result:
         normaliser = self._normaliser(arrays, row)
 
         @jax.jit
-        def act(rows: Any) -> Any:
-            return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
+        def act(rows: Any, masks: Any = None) -> Any:
+            return best_actions(network.q_values(parameters, normalise_observation(normaliser, rows)), masks)
 
         table = _action_table(self.run)
 
-        def policy(observation: Any) -> Any:
+        def policy(observation: Any, action_masks: Any = None) -> Any:
             rows, single = _as_rows(self.run, observation)
-            actions = np.asarray(act(rows))
+            count = required(self.run.provenance, "actions")
+            masks = () if action_masks is None else (given_masks(action_masks, len(rows), single, count),)
+            actions = np.asarray(act(rows, *masks))
             if table is not None:
                 chosen = [table[action] for action in actions]
                 return chosen[0] if single else np.array(chosen)

@@ -152,6 +152,11 @@ def prepare(
 
     `environment` (functional), `source` (of ordinary ones) and `network` are the user's own, where it names such.
     """
+    if environment is not None and configuration.acting.action_masks:
+        raise InputError(
+            "action_masks is on, but is for Gymnasium environments whose info has an action_mask, and a functional "
+            "environment gives none. Switch it off."
+        )
     if environment is None and source is None and not is_compiled(configuration.task.task):
         source = source_of(configuration.task.task)
     configuration = with_kernel(configuration, own_environment=environment is not None)

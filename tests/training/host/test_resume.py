@@ -21,7 +21,7 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from host_environments import SMALL, Slope
+from host_environments import SMALL, Masked, Slope
 from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
@@ -107,6 +107,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "endless": (Endless, {"kernel": "native", "window": 7}),
     "directions": (Slope, {"kernel": "native", "evaluation_interval": 40, "direction_errors": True}),
     "the best": (Slope, {"kernel": "native", "evaluation_interval": 40, "keep_best": True}),
+    "masks": (Masked, {"action_masks": True, "environments": 2, "target": "hard", "bootstrap": "double"}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
     "images, the best": (Pictures, {"network": "cnn", "window": 30, "evaluation_interval": 80, "keep_best": True}),
     "n steps": (Slope, {"kernel": "xla", "environments": 2, "n_step": 4, "normalise_rewards": True}),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.config.discovery import OWN_RULES
@@ -31,6 +31,7 @@ class Transitions(NamedTuple):
     next_observation: Float[Array, "*rows size"]
     terminated: Float[Array, "*rows"]
     steps: Int[Array, "*rows"] | None = None  # None: one each
+    next_mask: Bool[Array, "*rows actions"] | None = None  # the actions that are allowed in S', where not all are
 
 
 class Batch(NamedTuple):
@@ -45,6 +46,7 @@ class Batch(NamedTuple):
     weight: Float[Array, "*rows"] | None = None  # of the row's loss in F, where it is not 1
     noise: Noise | None = None  # of the network at S, where it has any
     next_noise: Noise | None = None  # likewise at S', where y moves with θ
+    next_mask: Bool[Array, "*rows actions"] | None = None  # the actions that are allowed in S', where y is not frozen
 
     def rows(self, index: Array | slice) -> Batch:
         """The rows at `index`."""
@@ -108,7 +110,7 @@ def make_batch(
     The discount is γ (of K steps γ^K), or 0 where the episode terminated and `mask_terminal` is on (row 3 of the
     readings).
     """
-    observation, action, reward, next_observation, terminated, steps = transitions
+    observation, action, reward, next_observation, terminated, steps, mask = transitions
     gamma: Any = settings.gamma
     if steps is not None:  # R_1 + γ R_2 + … + γ^(K-1) R_K
         powers = settings.gamma ** jnp.arange(reward.shape[-1] + 1)
@@ -136,14 +138,15 @@ def make_batch(
 
         if settings.loss == "c51":
             logits = outputs(frozen, next_observation, _TARGET)
-            choosing = q(online) if settings.bootstrap == "double" else q_values(settings, logits)
+            choosing = allowed(q(online) if settings.bootstrap == "double" else q_values(settings, logits), mask)
             y = distributional.categorical_target(settings, choosing, logits, reward, discount)
         else:
-            y = reward + discount * value_of_next(settings, q, frozen, online)
+            y = reward + discount * value_of_next(settings, q, frozen, online, mask)
         if settings.bootstrap == "munchausen":
             y = y + log_policy_bonus(settings, q(frozen, observation, _TARGET_PRESENT), action)
-    noises = drawn(_PRESENT), None if frozen is not None else drawn(_NEXT)
-    return Batch(observation, action, reward, next_observation, discount, y, weights, *noises)
+    own = drawn(_PRESENT)
+    at_next, mask = (drawn(_NEXT), mask) if frozen is None else (None, None)
+    return Batch(observation, action, reward, next_observation, discount, y, weights, own, at_next, mask)
 
 
 def q_values(settings: GradientSettings, outputs: Array) -> Float[Array, "*rows actions"]:
@@ -157,8 +160,29 @@ def _like(theta: Parameters, stack: Parameters) -> bool:
     return all(jnp.ndim(one) == jnp.ndim(other) for one, other in zip(ones, others, strict=True))
 
 
-def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen: Any, online: Any) -> Array:
-    """The values of S' in Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1), or by another rule than max."""
+_FORBIDDEN = -1e30
+"""The Q-value of an action that is not allowed: below any other, and finite, so that 0 times it is 0."""
+
+
+def allowed(q: Array, mask: Bool[Array, "*rows actions"] | None) -> Array:
+    """The Q-values, below any other where an action is not allowed."""
+    return q if mask is None else jnp.where(mask, q, _FORBIDDEN)
+
+
+def value_of_next(
+    settings: GradientSettings,
+    values_of: Callable[[Any], Array],
+    frozen: Any,
+    online: Any,
+    mask: Bool[Array, "*rows actions"] | None = None,
+) -> Array:
+    """The values of S' in Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1), or by another rule than max;
+    over the actions that are allowed in S'.
+    """
+
+    def q(theta: Any) -> Array:
+        return allowed(values_of(theta), mask)
+
     if settings.bootstrap == "max":
         return q(frozen).max(-1)
     if settings.bootstrap == "double":  # van Hasselt et al. (2016)
@@ -178,7 +202,7 @@ def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*ro
     if rows.frozen_target is not None:
         return rows.frozen_target @ distributional.atoms_of(settings) if settings.loss == "c51" else rows.frozen_target
     assert next_q is not None
-    return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
+    return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None, rows.next_mask)
 
 
 def row_losses(
@@ -199,7 +223,9 @@ def row_losses(
     else:
         assert next_outputs is not None
         assert next_q is not None
-        target = distributional.categorical_target(settings, next_q, next_outputs, rows.reward, rows.discount)
+        target = distributional.categorical_target(
+            settings, allowed(next_q, rows.next_mask), next_outputs, rows.reward, rows.discount
+        )
     chosen = jax.nn.one_hot(rows.action, q.shape[-1], dtype=q.dtype)
     logits = (outputs * chosen[..., None]).sum(-2)  # not a gather, whose derivative would be a scatter
     losses = distributional.cross_entropy(jax.lax.stop_gradient(target), logits)

@@ -142,6 +142,8 @@ def _check_room(configuration: Configuration, task: HostTask) -> None:
     training, inner = configuration.training, configuration.estimator
     block, rows, beyond = training.learning_frequency, batch_rows(configuration), replay_rows(configuration)
     step = 2 * task.observations.size * np.dtype(task.observations.dtype).itemsize + _PER_STEP
+    if configuration.acting.action_masks:
+        step += task.actions.count
     remembered = (ring_length(configuration.replay, block) + block + training.environments) * step
     batch = (rows + beyond) * (step + 8 * sum(configuration.network.hidden))
     drawn = rows + beyond + inner.inner_iterations * inner.inner_batch
@@ -162,4 +164,5 @@ def _stored_task(configuration: Configuration, about: dict[str, Any], env: Envir
     name = configuration.task.task
     # An id is not looked up before it is needed: that may import the module it names, which is no file's to decide.
     source = source_named(name) if is_identifier(name) else Source(name, None)
-    return HostTask(source, observations, actions, about["evaluation_limit"], None)
+    limit, masked = about["evaluation_limit"], configuration.acting.action_masks
+    return HostTask(source, observations, actions, limit, None, masked=masked)

@@ -11,11 +11,13 @@ import gymnasium as gym
 import jax
 import numpy as np
 
+from srgdqn.adapters.action_masks import read_mask
 from srgdqn.adapters.environments import Source, close
 from srgdqn.adapters.failures import RAISED, described, failed
 from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
 from srgdqn.adapters.spaces import Actions, Observations, OddValueError, flag_of, reward_of
 from srgdqn.config import Configuration
+from srgdqn.learner.exploration import best_actions
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.runs.provenance import required
@@ -26,29 +28,35 @@ from srgdqn.training.host.task import HostTask, check_same_spaces, host_task
 def evaluate_policy(
     environment: gym.Env,
     task: HostTask,
-    act: Callable[[np.ndarray], int],
+    act: Callable[..., int],
     *,
     seed: int,
     episodes: int,
     stream: int = STREAM,
 ) -> Evaluation:
-    """Plays episodes of a task in a copy of its environment; `act` chooses an action's index by an observation."""
+    """Plays episodes of a task in a copy of its environment; `act` chooses an action's index by an observation and,
+    where the task has such, a mask.
+    """
     observations, actions = task.observations, task.actions
+
+    def seen(given: Any, info: Any) -> tuple[np.ndarray, ...]:
+        masks = (read_mask(info, actions.count),) if task.masked else ()
+        return _finite(observations.encode(given)), *masks
+
     returns, lengths, terminations = np.zeros(episodes), np.zeros(episodes, np.int32), np.zeros(episodes, bool)
     for episode in range(episodes):
         try:
-            given, _ = environment.reset(seed=evaluation_seed(seed, episode, stream))
-            present = _finite(observations.encode(given))
+            present = seen(*environment.reset(seed=evaluation_seed(seed, episode, stream)))
             for _ in range(task.evaluation_limit):
                 lengths[episode] += 1
-                given, reward, terminated, truncated, _ = environment.step(actions.table[act(present)])
+                given, reward, terminated, truncated, info = environment.step(actions.table[act(*present)])
                 gained, end = _finite_reward(reward), flag_of(terminated, "terminated")
                 ended = end or flag_of(truncated, "truncated")
                 returns[episode] += gained
                 if ended:
                     terminations[episode] = end
                     break
-                present = _finite(observations.encode(given))
+                present = seen(given, info)
         except RAISED as error:
             when = f"at step {lengths[episode]} of episode {episode} of an evaluation"
             what = f"gave {error}" if isinstance(error, OddValueError) else f"raised {described(error)}"
@@ -78,8 +86,8 @@ def policy_of(network: Network, parameters: Parameters, normaliser: Normaliser) 
     """The greedy policy of parameters."""
 
     @jax.jit
-    def compiled(theta: Parameters, moments: Normaliser, rows: Any) -> Any:
-        return network.q_values(theta, normalise_observation(moments, rows)).argmax(-1)
+    def compiled(theta: Parameters, moments: Normaliser, rows: Any, masks: Any = None) -> Any:
+        return best_actions(network.q_values(theta, normalise_observation(moments, rows)), masks)
 
     policy = greedy_policy(network, compiled)
     policy.update(parameters, normaliser)

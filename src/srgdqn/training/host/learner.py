@@ -135,13 +135,15 @@ class _KernelPolicy:
     def update(self, parameters: Any, normaliser: Normaliser) -> None:
         """Nothing: the parameters are where the kernel learns them."""
 
-    def one(self, observation: np.ndarray) -> int:
+    def one(self, observation: np.ndarray, mask: np.ndarray | None = None) -> int:
         """The best action for one observation."""
+        del mask  # with which the kernel is not chosen
         self._observation[:] = observation
         return self._act()
 
-    def rows(self, observations: np.ndarray) -> np.ndarray:
+    def rows(self, observations: np.ndarray, masks: np.ndarray | None = None) -> np.ndarray:
         """The best action for each of several."""
+        del masks
         return np.array([self.one(row) for row in observations])
 
 

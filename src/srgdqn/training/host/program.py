@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.adapters.players import ExplorationDraws
 from srgdqn.config import Configuration
-from srgdqn.learner.exploration import epsilon
+from srgdqn.learner.exploration import best_actions, epsilon
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Moments, Normaliser, init_normaliser, merge, normalise_observation, observe
@@ -54,7 +54,7 @@ class HostProgram(NamedTuple):
     chances: Callable[[Any, Any], Array]  # from numbers and shares of the budget to ε
     learn: Callable[..., tuple[LearnerState, Float[Array, " columns"]]]
     observe: Callable[..., Normaliser]
-    greedy: Callable[[Parameters, Normaliser, Any], Array]
+    greedy: Callable[..., Array]  # of parameters, statistics, and rows of observations and (or not) of masks
     perturb: Callable[[Parameters, PRNGKeyArray, Any], Parameters] | None  # to act by in a block; None without noise
     uniform_start: bool
     directions: DirectionProgram
@@ -169,8 +169,8 @@ def _make(
             return observe(normaliser, seen, rewards, ended, gamma)
         return _observe_several(normaliser, seen, rewards, ended, environment, gamma)
 
-    def greedy(parameters: Parameters, normaliser: Normaliser, rows: Array) -> Array:
-        return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
+    def greedy(parameters: Parameters, normaliser: Normaliser, rows: Array, masks: Array | None = None) -> Array:
+        return best_actions(network.q_values(parameters, normalise_observation(normaliser, rows)), masks)
 
     def perturb(parameters: Parameters, key: PRNGKeyArray, index: Array) -> Parameters:
         return network.perturbed(parameters, acting_key(key, index))

@@ -114,7 +114,8 @@ class HostRound:
         self._begun = [0] * configuration.training.environments  # these two are the player's, where there is one
         self._episodes = 0
         self._program = program
-        self._block = Block(configuration.training.learning_frequency, task.observations)
+        masked = task.actions.count if task.masked else 0
+        self._block = Block(configuration.training.learning_frequency, task.observations, masked)
         self._spare = 0 if configuration.training.environments == 1 else configuration.training.environments
         self.spend(configuration)
 
@@ -486,7 +487,8 @@ class HostRound:
 
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
-    actions, environments, n_step = task.actions.count, configuration.training.environments, configuration.replay.n_step
+    settings, actions, shape = configuration.training, task.actions.count, task.observations.shape
+    how: dict[str, Any] = {"n_step": configuration.replay.n_step, "masked": task.masked}
     if task.observations.kind == "image":
-        return FrameMemory(slots, task.observations.shape, environments, actions, n_step=n_step)
-    return FlatMemory(slots, task.observations.size, actions, environments=environments, n_step=n_step)
+        return FrameMemory(slots, shape, settings.environments, actions, **how)
+    return FlatMemory(slots, task.observations.size, actions, environments=settings.environments, **how)

@@ -33,6 +33,8 @@ class HostTask:
     """Steps after which a training episode is cut that would otherwise have no end."""
     scale: tuple[np.ndarray, np.ndarray] | None = None
     """The mean and deviation that observations are scaled with, where that is on and the space is known."""
+    masked: bool = False
+    """Whether the environment's info says which actions are allowed."""
 
     @property
     def name(self) -> str:
@@ -72,6 +74,7 @@ def host_task(configuration: Configuration, source: Source) -> HostTask:
         configuration.training.evaluation_limit or settings.time_limit or limit or UNLIMITED_EVALUATION,
         configuration.training.episode_cap if endless else None,
         scale_of(seen, source.name) if configuration.normalisation.scale_observations else None,
+        configuration.acting.action_masks,
     )
 
 
@@ -123,7 +126,7 @@ def make_player(
     def seeds(environment: int, episode: int) -> int:
         return reset_seed(settings.seed, number, environment, episode)
 
-    about = EnvironmentInfo(task.name, task.observations, task.actions, seeds, begun)
+    about = EnvironmentInfo(task.name, task.observations, task.actions, seeds, begun, task.masked)
     if isinstance(source.given, VectorEnv):
         return VectorPlayer(source.given, about), []
     if source.given is not None and settings.environments == 1:
