@@ -39,7 +39,9 @@ NUMBERS: dict[str, Any] = dict(
 # What changes what is recorded, or how often, but not what is learned.
 RECORDING: dict[str, Any] = dict(rounds=3, window=20, evaluation_interval=64)
 # Numbers that nothing uses at this start, where what they belong to is off.
-IDLE: dict[str, Any] = dict(target_period=7, target_tau=0.5, huber_delta=0.1, schedule_end=0.5, episode_cap=11)
+IDLE: dict[str, Any] = dict(
+    target_period=7, target_tau=0.5, huber_delta=0.1, hl_gauss_sigma=2.0, schedule_end=0.5, episode_cap=11
+)
 IDLE |= dict(reward_alpha=0.5, munchausen_share=0.5, munchausen_temperature=1.0, munchausen_floor=-2.0)
 
 

@@ -59,9 +59,9 @@ class Block:
 
     def transitions(self, stored_reward: Any) -> Transitions:
         """What the replay takes in, with rewards as they are to be learned from."""
-        ends: tuple[Any, ...] = (self.next_observation, self.terminated, self.next_mask)
-        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, *ends)
-        return Transitions(*given)
+        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, self.next_observation, self.terminated)
+        masks: Any = self.next_mask
+        return Transitions(*given, next_mask=masks)
 
 
 def _are_actions(values: np.ndarray, count: int) -> bool:

@@ -311,8 +311,8 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
         )
     if o.bootstrap == "munchausen" and o.action_masks:
         yield (
-            "bootstrap = 'munchausen' has a policy over all actions, also in S, whose mask is not stored. Give bootstrap = "
-            "'max' or 'double', or switch action_masks off."
+            "bootstrap = 'munchausen' has a policy over all actions, also in S, whose mask is not stored. Give "
+            "bootstrap = 'max' or 'double', or switch action_masks off."
         )
     if o.reward_estimation and o.n_step > 1:
         yield (
