@@ -79,7 +79,7 @@ def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(dive
         )
         data = [
             reference.Transition(np.asarray(s, float), int(a), float(r), np.asarray(n, float), bool(t))
-            for s, a, r, n, t in zip(*inputs.transitions, strict=True)
+            for s, a, r, n, t in zip(*inputs.transitions[:5], strict=True)
         ]
         picks = inputs.picks.tolist()
         with np.errstate(all="ignore"):
