@@ -39,7 +39,9 @@ NUMBERS: dict[str, Any] = dict(
 # What changes what is recorded, or how often, but not what is learned.
 RECORDING: dict[str, Any] = dict(rounds=3, window=20, evaluation_interval=64)
 # Numbers that nothing uses at this start, where what they belong to is off.
-IDLE: dict[str, Any] = dict(target_period=7, target_tau=0.5, huber_delta=0.1, schedule_end=0.5, episode_cap=11)
+IDLE: dict[str, Any] = dict(
+    target_period=7, target_tau=0.5, huber_delta=0.1, hl_gauss_sigma=2.0, schedule_end=0.5, episode_cap=11
+)
 
 
 @pytest.fixture
@@ -77,6 +79,12 @@ SHAPES: dict[str, Any] = dict(
     hidden=(5,),
     activation="tanh",
     initialisation="normal",
+    dueling=True,
+    layer_norm=True,
+    dropout=0.1,
+    noisy=True,
+    noisy_sigma=0.1,
+    atoms=7,
     replay_capacity=50,
     batch_size=5,
     sampling="newest",
@@ -111,7 +119,7 @@ SHAPES: dict[str, Any] = dict(
 # Not tried here: a name of a task, a module or a rule, what some environments alone have, what needs another algorithm,
 # and what has a program of its own.
 ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "environments"}
-ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval"}
+ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval", "value_min", "value_max"}
 
 
 @pytest.fixture
