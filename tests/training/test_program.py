@@ -80,8 +80,15 @@ SHAPES: dict[str, Any] = dict(
     hidden=(5,),
     activation="tanh",
     initialisation="normal",
+    dueling=True,
+    layer_norm=True,
+    dropout=0.1,
+    noisy=True,
+    noisy_sigma=0.1,
+    atoms=7,
     replay_capacity=50,
     batch_size=5,
+    n_step=3,
     sampling="newest",
     normalise_observations=True,
     normalise_rewards=True,
@@ -116,7 +123,7 @@ SHAPES: dict[str, Any] = dict(
 # and what has a program of its own.
 ELSEWHERE = {"task", "network", "bootstrap", "torques", "dynamics", "action_bins", "action_masks", "environments"}
 ELSEWHERE |= {"single_step_matches", "direction_errors", "target_update_interval", "target_networks", "adam_at_copy"}
-ELSEWHERE |= {"keep_best"}
+ELSEWHERE |= {"keep_best", "value_min", "value_max"}
 
 
 @pytest.fixture

@@ -57,15 +57,15 @@ def each(configurations: list[Configuration], **engine: Any) -> dict[int, Traine
 
 
 def test_every_number_is_among_those_tried() -> None:
-    assert tiny(**options_for("xla"))[0].numbers().keys() == OTHERS.keys()
+    assert tiny(**options_for("xla"))[0].numbers().keys() == OTHERS.keys() | {"hl_gauss_sigma"}
 
 
 @pytest.mark.parametrize("target", ["hard", "polyak"])
 def test_each_has_the_bits_it_has_alone(target: str, each_kernel: str) -> None:
     """Every number is another one in one of them, but for that of the other target."""
     options = {**options_for(each_kernel), "target": target}
-    unused = "target_tau" if target == "hard" else "target_period"
-    changed = [{}, *({name: OTHERS[name]} for name in tiny(**options)[0].numbers() if name != unused)]
+    unused = {"target_tau" if target == "hard" else "target_period", "hl_gauss_sigma"}
+    changed = [{}, *({name: OTHERS[name]} for name in tiny(**options)[0].numbers() if name not in unused)]
     made = [tiny(**{**options, **change}) for change in changed]
     together = each([configuration for configuration, _ in made])
     alone = [train_rounds(*one) for one in made]
@@ -73,6 +73,16 @@ def test_each_has_the_bits_it_has_alone(target: str, each_kernel: str) -> None:
     # The number was not that of a neighbour: each gives other policies.
     assert len({str(bits(trained.policies)) for trained in alone}) == len(made)
     assert not any(trained.interrupted for trained in together.values())
+
+
+def test_numbers_of_networks_and_distributions_are_each_lanes_own() -> None:
+    usual = dict(rounds=1, kernel="xla", loss="hl-gauss", value_min=0.0, value_max=9.0, atoms=5, dropout=0.2)
+    changes = [{}, {"value_min": -3.0}, {"value_max": 20.0}, {"hl_gauss_sigma": 2.0}, {"dropout": 0.6}]
+    made = [tiny(**{**usual, **change}) for change in changes]
+    together = each([configuration for configuration, _ in made])
+    alone = [train_rounds(*one) for one in made]
+    assert [outcome(together[place]) for place in range(len(made))] == [outcome(trained) for trained in alone]
+    assert len({str(bits(trained.policies)) for trained in alone}) == len(made)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])  # it only names the kernel
