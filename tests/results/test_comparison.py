@@ -146,10 +146,11 @@ def test_costs_are_per_round() -> None:
 
 
 def with_directions(result: Result, rows: list[tuple[int, int, float | None, float, float, float | None]]) -> Result:
-    """With rows of round, step, ‖G‖², ‖Δ - G‖², the plain batch's, and the cosine."""
+    """With rows of round, step, ‖G‖², ‖Δ - G‖², the plain batch's, and the cosine; ‖E(Δ - G)‖² is (‖Δ - G‖² - 1)/2."""
     columns = ("round", "step", "squared_norm", "squared_error", "plain_squared_error", "cosine")
     given = dict(zip(columns, zip(*rows, strict=True), strict=True))
-    others = dict.fromkeys(("squared_bias", "plain_squared_bias", "plain_cosine"), [0.0] * len(rows))
+    bias = [0.5 * error - 0.5 for error in given["squared_error"]]
+    others = dict.fromkeys(("plain_squared_bias", "plain_cosine"), [0.0] * len(rows)) | {"squared_bias": bias}
     tables = {**result.run.tables, "directions": frame("directions", {**given, **others})}
     return dataclasses.replace(result, run=dataclasses.replace(result.run, tables=tables))
 
@@ -169,7 +170,9 @@ def test_errors_of_directions_are_ratios_of_sums_over_the_last_fifth() -> None:
     assert (summary.direction_error.rounds, summary.direction_error.mean) == (2, pytest.approx((8 / 4 + 1) / 2))
     assert (summary.direction_ratio.rounds, summary.direction_ratio.mean) == (3, pytest.approx((8 / 10 + 2 + 2) / 3))
     assert (summary.direction_cosine.rounds, summary.direction_cosine.mean) == (2, pytest.approx((0.3 + 0.5) / 2))
-    assert summarise(run).direction_error == Spread(0)
+    bias = (0.5 + 2.5) / (2 + 6), 0.5 / 2, 0.5 / 2
+    assert (summary.direction_bias.rounds, summary.direction_bias.mean) == (3, pytest.approx(sum(bias) / 3))
+    assert summarise(run).direction_error == summarise(run).direction_bias == Spread(0)
     assert as_table([summary])["direction_ratio"].item() == summary.direction_ratio.mean
 
 

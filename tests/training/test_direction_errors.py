@@ -63,6 +63,20 @@ class Problem:
         return DirectionErrors(*map(np.array, zip(*(self.measure(seed) for seed in range(count)), strict=True)))
 
 
+def estimates(draws: list[tuple[np.ndarray, ...]]) -> list[float]:
+    """The columns from each draw's Δ, its plain batch's gradient and the two halves of its reference, spelt out."""
+    norm = np.mean([first @ second for *_, first, second in draws])
+    expected = [float(norm)]
+    for which in (0, 1):
+        error = np.mean([(draw[which] - draw[2]) @ (draw[which] - draw[3]) for draw in draws])
+        apart = [draw[which] - (draw[2] + draw[3]) / 2 for draw in draws]
+        bias = np.mean([one @ another for one, another in itertools.permutations(apart, 2)])
+        inner = np.mean([draw[which] @ (draw[2] + draw[3]) / 2 for draw in draws])
+        length = np.mean([draw[which] @ draw[which] for draw in draws])
+        expected += [float(error), float(bias), float(inner / np.sqrt(norm * length))]
+    return expected
+
+
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
@@ -101,16 +115,31 @@ def test_values_are_a_plain_programs(algorithm: str, options: dict[str, Any]) ->
         halves = np.split(fresh.reference[k], 2)
         first, second = (mean_gradient(o, theta, [replay[i] for i in half], frozen) for half in halves)
         draws.append((record.delta[-1], mean_gradient(o, theta, data, frozen), first, second))
-    norm = np.mean([first @ second for *_, first, second in draws])
-    expected = [norm]
-    for which in (0, 1):
-        error = np.mean([(draw[which] - draw[2]) @ (draw[which] - draw[3]) for draw in draws])
-        apart = [draw[which] - (draw[2] + draw[3]) / 2 for draw in draws]
-        bias = np.mean([one @ another for one, another in itertools.permutations(apart, 2)])
-        inner = np.mean([draw[which] @ (draw[2] + draw[3]) / 2 for draw in draws])
-        length = np.mean([draw[which] @ draw[which] for draw in draws])
-        expected += [error, bias, inner / np.sqrt(norm * length)]
-    np.testing.assert_allclose(measured, expected, rtol=1e-7, atol=1e-10 * norm)
+    np.testing.assert_allclose(measured, estimates(draws), rtol=1e-7, atol=1e-10 * measured.squared_norm)
+
+
+def test_what_is_carried_is_a_plain_programs() -> None:
+    """STORM in NumPy, from a memory of another θ and Δ: one direction per batch, at θ_0."""
+    a = 0.3
+    with jax.enable_x64(True):
+        problem = Problem("dqn-storm", batch_size=8, target="outer", a=a)
+        before, remembered = (reference.random_problem(seed, SIZES, 1, 1)[0] for seed in (6, 7))
+        memory = problem.learner.memory._replace(
+            theta=to_parameters(before, SIZES), delta=to_parameters(remembered, SIZES)
+        )
+        problem.learner = problem.learner._replace(memory=memory, iterations=np.int32(5))
+        measured = problem.measure()
+        key = jax.random.key_data(jax.random.key(0, impl="threefry2x32"))
+        fresh = jax.tree.map(np.asarray, problem.program.draw(key, np.int32(99), np.int32(0)))
+    o, theta = options_of(problem.configuration, SIZES), problem.theta
+    draws = []
+    for k in range(DRAWS):
+        data = from_packed(problem.rows[fresh.chosen.origin.slots[k]])
+        plain = mean_gradient(o, theta, data, theta)
+        delta = plain - (1 - a) * (mean_gradient(o, before, data, theta) - remembered)
+        halves = [from_packed(problem.rows[half]) for half in np.split(fresh.reference[k], 2)]
+        draws.append((delta, plain, *(mean_gradient(o, theta, half, theta) for half in halves)))
+    np.testing.assert_allclose(measured, estimates(draws), rtol=1e-7, atol=1e-10 * measured.squared_norm)
 
 
 def test_draws_one_by_one_are_the_same_measurement() -> None:

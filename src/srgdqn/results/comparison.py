@@ -93,6 +93,8 @@ class Summary:
     (`direction_errors`), of the rounds that reached the final stretch."""
     direction_ratio: Spread = Spread(0)
     """‖Δ - G‖² over the same of the gradient on D: below 1, the estimator is nearer to G."""
+    direction_bias: Spread = Spread(0)
+    """‖E(Δ - G)‖² over ‖Δ - G‖², the share of the error that is the same in every draw."""
     direction_cosine: Spread = Spread(0)
     """The cosine between Δ and G."""
     fresh_last: Spread = Spread(0)
@@ -355,13 +357,14 @@ def _direction_spreads(result: Result, final: pl.DataFrame) -> dict[str, Spread]
     rows = result.directions.join(steps, on="round").join(reached, on="round", how="semi")
     rows = rows.filter(5 * pl.col("step") > 4 * pl.col("steps"))
 
-    def ratio(below: str) -> pl.Expr:
-        whole = pl.all_horizontal(pl.col("squared_error", below).is_not_null().all())
-        return pl.when(whole, pl.col(below).sum() > 0).then(pl.col("squared_error").sum() / pl.col(below).sum())
+    def ratio(above: str, below: str) -> pl.Expr:
+        whole = pl.all_horizontal(pl.col(above, below).is_not_null().all())
+        return pl.when(whole, pl.col(below).sum() > 0).then(pl.col(above).sum() / pl.col(below).sum())
 
     return {
-        "direction_error": _spread(rows, ratio("squared_norm")),
-        "direction_ratio": _spread(rows, ratio("plain_squared_error")),
+        "direction_error": _spread(rows, ratio("squared_error", "squared_norm")),
+        "direction_ratio": _spread(rows, ratio("squared_error", "plain_squared_error")),
+        "direction_bias": _spread(rows, ratio("squared_bias", "squared_error")),
         "direction_cosine": _spread(rows, pl.col("cosine").mean()),
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from srgdqn.learner.estimator import Direction
-from srgdqn.learner.estimators.saga_replay import Table, each_row, mean_of, replaced, saga_replay
+from srgdqn.learner.estimators.saga_replay import Table, each_row, looked_up, mean_of, replaced, saga_replay
 
 if TYPE_CHECKING:
     from srgdqn.learner.estimator import Query
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 def direction(table: Table, theta: Parameters, previous: None, query: Query) -> Direction:
     """The table's mean, with the gradients of D in it."""
-    import jax
+    from jax.flatten_util import ravel_pytree
 
     del previous
-    new = each_row(theta, query)
-    after = replaced(table, new, query)
-    return Direction(mean_of(after, query)[0], jax.tree.map(lambda leaf: leaf.mean(0), new), after)
+    table, old, _ = looked_up(table, query)
+    new, back = each_row(theta, query), ravel_pytree(theta)[1]
+    after = replaced(table, new, old, query)
+    return Direction(back(mean_of(after)), back(new.mean(0)), after)
 
 
 sag_replay = saga_replay._replace(
