@@ -18,8 +18,8 @@ from jaxtyping import Array, Float, Int
 from srgdqn.config import Configuration
 from srgdqn.inspection.differences import relative_distance
 from srgdqn.learner.estimators import Origin, estimator
-from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
-from srgdqn.learner.gradients.bellman import target_of
+from srgdqn.learner.gradients import Batch, Transitions, make_gradients
+from srgdqn.learner.gradients.bellman import values_and_targets
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
@@ -148,10 +148,8 @@ class Tracer:
             keep_iterates=True,
         )
         source = make_gradients(configuration.gradients, network)
-        theta_0, behind = before.parameters, before.target
-        if renewed is not None:
-            behind = jax.tree.map(lambda new, old: jnp.where(renewed, new, old), theta_0, behind)
-        batch = outer_batch(configuration.gradients, network, seen, theta_0, behind, weights)
+        batch = trace.batch
+        assert batch is not None
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator
         chosen, per_batch = None if name == "none" else estimator(name), is_per_batch(configuration)
@@ -197,10 +195,7 @@ def _errors(
     configuration: Configuration, network: Network, theta: Parameters, batch: Batch
 ) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
-    values = network.q_values(theta, batch.observation)
-    q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
-    next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
-    target = target_of(configuration.gradients, batch, next_q)
+    q, target = values_and_targets(configuration.gradients, network, theta, batch)
     return {"q": q, "target": target, "td_error": target - q}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.replay import Ring, column_of, unpack
 

@@ -17,6 +17,7 @@ from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import Clock, Direction, Estimator, Origin, Query, Work, estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.gradients.bellman import values_and_targets
 from srgdqn.learner.guarded import guarded, require_form
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
@@ -28,6 +29,8 @@ from srgdqn.learner.optimiser import (
     init_adam,
     schedule,
 )
+from srgdqn.learner.prioritised import Priorities, init_priorities, learned
+from srgdqn.learner.prioritised import weights as importance_weights
 from srgdqn.learner.replay import ring_length
 
 __all__ = [
@@ -52,6 +55,7 @@ class LearnerState(NamedTuple):
     target: Parameters | None  # a target network's parameters, where there is one
     memory: Any  # the estimator's
     iterations: Int[Array, ""]  # outer iterations made, the paper's s
+    priorities: Priorities | None = None  # of the replay's transitions, where D is drawn by them
 
 
 class Trace(NamedTuple):
@@ -63,6 +67,7 @@ class Trace(NamedTuple):
     last_gradient: Parameters | None  # g_M, where it is asked for or Adam takes it
     last_theta: Parameters | None  # θ_M, where Δ_M was computed, if it is asked for
     entered: Parameters | None  # Adam's m last, if that is asked for; not shortened to clip_norm
+    batch: Batch | None  # D as gradients see it, if what is above is asked for
     queries: Any  # gradients by the formula
     evaluations: Any  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M
@@ -134,6 +139,7 @@ def init_learner(configuration: Configuration, parameters: Parameters) -> Learne
         parameters if configuration.gradients.target in ("hard", "polyak") else None,
         None if chosen is None or chosen.init is None else chosen.init(parameters, sizes_of(configuration)),
         jnp.zeros((), jnp.int32),
+        init_priorities(configuration),
     )
 
 
@@ -256,7 +262,14 @@ def outer_iteration(
     def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
         return outer_batch(configuration.gradients, network, transitions, theta_0, state.target, weights)
 
+    priorities = state.priorities
+    if priorities is not None:
+        assert origin is not None
+        weights = importance_weights(configuration.replay, priorities, origin.slots, progress)
     batch = batch_of(transitions, weights)
+    if priorities is not None and origin is not None:
+        q, y = values_and_targets(configuration.gradients, network, theta_0, batch)
+        priorities = learned(configuration.replay, priorities, origin.slots, y - q)
     factor = schedule(settings, progress)
     chosen = chosen_estimator(configuration)
 
@@ -338,12 +351,13 @@ def outer_iteration(
         end.gradient,
         end.previous_theta if keep_last else None,
         entered if keep_last else None,
+        batch if keep_last else None,
         _count(configuration, "queries"),
         _count(configuration, "evaluations"),
         _stack(nothing, None if stacks is None else stacks[0]) if keep_iterates else None,
         _stack_iterates(theta_0, theta_1, None if stacks is None else stacks[1]) if keep_iterates else None,
     )
-    return LearnerState(parameters, moments, target, memory, iterations), trace
+    return LearnerState(parameters, moments, target, memory, iterations, priorities), trace
 
 
 def _entering(settings: OptimiserSettings, made: Direction) -> tuple[Parameters, Parameters | None]:

@@ -26,10 +26,11 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.gradients import Transitions, make_gradients, outer_batch
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, outer_iteration
+from srgdqn.learner.prioritised import Priorities
 from srgdqn.learner.replay import unpack
 from srgdqn.training.batches import ChosenRows, choose_rows
 from srgdqn.training.draws import draw_apart
@@ -92,7 +93,7 @@ class FreshRows(NamedTuple):
 class DirectionProgram(NamedTuple):
     """The compiled functions; they are compiled when they are first called."""
 
-    draw: Callable[..., FreshRows]  # of the round's key as data, its last block, and the blocks before its replay
+    draw: Callable[..., FreshRows]  # of the round's key as data, its last block, those before its replay, priorities
     compare: Callable[..., Compared]  # of numbers, a learner, a normaliser, draws, their three kinds of rows, progress
 
 
@@ -100,14 +101,15 @@ def direction_program(shape: Configuration, network: Network, slots: int) -> Dir
     """The program of a configuration without its numbers, for replays of so many slots."""
     rows, flags = batch_rows(shape), hot_program_flags()
 
-    def draw(key: Array, block: Array, before: Array) -> FreshRows:
+    def draw(key: Array, block: Array, before: Array, priorities: Priorities | None = None) -> FreshRows:
         written = (block + 1 - before) * shape.training.learning_frequency
         stored = jnp.minimum(written, shape.replay.replay_capacity)
 
         def one(which: Array) -> FreshRows:
             drawn = draw_apart(shape, jax.random.wrap_key_data(key, impl="threefry2x32"), block, which, rows=rows)
             age = jax.random.randint(drawn.reference, (REFERENCE_ROWS,), 0, stored)
-            return FreshRows(choose_rows(shape, slots, block, drawn, before), (written - 1 - age) % slots)
+            chosen = choose_rows(shape, slots, block, drawn, before, priorities)
+            return FreshRows(chosen, (written - 1 - age) % slots)
 
         return jax.vmap(one)(jnp.arange(DRAWS, dtype=jnp.uint32))
 
@@ -164,13 +166,11 @@ def compared(
     assert theta is not None
     source = make_gradients(configuration.gradients, network)
 
-    def frozen(transitions: Transitions, weights: Any = None) -> Batch:
-        return outer_batch(configuration.gradients, network, transitions, learner.parameters, learner.target, weights)
-
     half = reference.reward.shape[0] // 2
-    whole = frozen(reference)
+    whole = outer_batch(configuration.gradients, network, reference, learner.parameters, learner.target)
     first, second = (source.mean(theta, whole.rows(part))[0] for part in (slice(None, half), slice(half, None)))
-    plain = source.mean(theta, frozen(batch, rows.weights))[0]
+    assert trace.batch is not None
+    plain = source.mean(theta, trace.batch)[0]
     return Compared(_dot(first, second), *(_sums(each, first, second) for each in (trace.last_delta, plain)))
 
 
@@ -202,7 +202,7 @@ def measure(
 
     `together` draws are computed side by side: as many as memory has room for.
     """
-    fresh = jax.tree.map(np.asarray, program.draw(key, np.int32(block), np.int32(before)))
+    fresh = jax.tree.map(np.asarray, program.draw(key, np.int32(block), np.int32(before), learner.priorities))
     kind = jnp.result_type(float)
     numbers, share = {name: np.asarray(value, kind) for name, value in numbers.items()}, np.asarray(progress, kind)
 

@@ -108,6 +108,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "directions": (Slope, {"kernel": "native", "evaluation_interval": 40, "direction_errors": True}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
     "n steps": (Slope, {"kernel": "xla", "environments": 2, "n_step": 4, "normalise_rewards": True}),
+    "prioritised": (Slope, {"kernel": "xla", "sampling": "prioritised", "gradient_steps": 2, "environments": 2}),
     "n steps, images": (Pictures, {"network": "cnn", "window": 30, "n_step": 4}),
 }
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from srgdqn.learner.estimator import Direction, Estimator, Work
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
+
     from jaxtyping import Array, Bool, Int
 
     from srgdqn.learner.estimator import Query
@@ -84,6 +86,16 @@ def mean_of(table: Table, query: Query) -> tuple[Parameters, Bool[Array, " slots
     return mean, held
 
 
+def problem(options: SimpleNamespace) -> str | None:
+    """The table's gradients have no weights, and its mean is over rows that are drawn equally often."""
+    if options.sampling != "prioritised":
+        return None
+    return (
+        f"estimator = {options.estimator!r} compares D with a table of the whole replay, but sampling = 'prioritised' "
+        "draws and weights some rows of D otherwise. Give sampling = 'with-replacement', or another estimator."
+    )
+
+
 def _beside(rows: Array, leaf: Array) -> Array:
     """One truth for each row of a leaf, with its number of axes."""
     return rows.reshape(-1, *[1] * (leaf.ndim - 1))
@@ -95,6 +107,7 @@ saga_replay = Estimator(
     queries=lambda work: work.batch_size,
     evaluations=lambda work: work.batch_size,
     per="batch",
+    problem=problem,
     formula="Δ = mean over D of g(θ; x) - c (T[x] - mean of T), T over the replay",
     cost="N",
 )

@@ -115,6 +115,15 @@ def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*ro
     return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
 
 
+def values_and_targets(
+    settings: GradientSettings, network: Network, parameters: Parameters, rows: Batch
+) -> tuple[Float[Array, "*rows"], Float[Array, "*rows"]]:
+    """Q(S, A) and y of each row."""
+    values = network.q_values(parameters, rows.observation)
+    next_q = network.q_values(parameters, rows.next_observation) if rows.frozen_target is None else None
+    return jnp.take_along_axis(values, rows.action[..., None], axis=-1)[..., 0], target_of(settings, rows, next_q)
+
+
 def loss_and_slope(
     settings: GradientSettings, rows: Batch, predicted: Array, next_q: Float[Array, "*rows actions"] | None
 ) -> tuple[Array, Array]:
