@@ -175,6 +175,7 @@ def _bits_of_table(name: str, table: pl.DataFrame) -> Iterable[bytes]:
 _YOUNGER = {
     *("scale_observations", "gradient_steps", "bootstrap", "own", "direction_errors", "uniform_start", "weight_decay"),
     *("target_update_interval", "target_networks", "reward_estimation", "reward_alpha", "adam_at_copy", "keep_best"),
+    *("priority_exponent", "importance_exponent", "priority_floor"),
     *("munchausen_share", "munchausen_temperature", "munchausen_floor", "n_step"),
     *("value_min", "value_max", "atoms", "hl_gauss_sigma", "action_masks"),
     *("dueling", "layer_norm", "dropout", "noisy", "noisy_sigma"),

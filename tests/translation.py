@@ -86,7 +86,7 @@ def from_packed(rows: Any) -> list[reference.Transition]:
 
 
 def to_transitions(data: Sequence[reference.Transition], dtype: Any = np.float64) -> Transitions:
-    s, a, r, s_next, terminal = (np.array(column) for column in list(zip(*data, strict=True))[:5])
+    s, a, r, s_next, terminal, _ = (np.array(column) for column in zip(*data, strict=True))
     columns = s.astype(dtype), a.astype(np.int32), r.astype(dtype), s_next.astype(dtype), terminal.astype(dtype)
     return Transitions(*map(jnp.asarray, columns))
 

@@ -224,7 +224,7 @@ def test_its_outer_iterations_are_those_of_the_reference() -> None:
     options = reference.Options(sizes=(2, 20, 3))
     theta, data, picks = reference.random_problem(0, (2, 20, 3), rows=64, inner_iterations=16)
     slow, fast = reference.init(options, theta), replica.newcomer(theta)
-    rows = Rows(*map(np.array, zip(*data, strict=True)))
+    rows = Rows(*map(np.array, list(zip(*data, strict=True))[:5]))
     for _ in range(3):
         slow, record = reference.outer_iteration("srg-dqn", options, slow, data, picks)
         fast, iterates, deltas = replica.outer_iteration(SETTINGS, fast, rows, [i for [i] in picks])

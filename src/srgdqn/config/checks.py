@@ -241,6 +241,12 @@ def _of_the_batch(o: SimpleNamespace) -> Iterator[str]:
             f"{o.sampling!r} needs to be different ones. Raise learning_starts to {rows} or more, lower batch_size, or "
             "give sampling = 'with-replacement'."
         )
+    chosen = ESTIMATORS.get(o.estimator)
+    if o.sampling == "prioritised" and chosen is not None and chosen.replay_rows is not None:
+        yield (
+            f"estimator = {o.estimator!r} compares D with rows drawn uniformly from the replay, but those of "
+            "sampling = 'prioritised' have weights. Give sampling = 'with-replacement', or another estimator."
+        )
     if o.inner_sampling != "with-replacement" and o.inner_batch > o.batch_size:
         yield (
             f"inner_batch = {o.inner_batch} is more than batch_size = {o.batch_size}, of which inner_sampling = "

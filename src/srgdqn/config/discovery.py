@@ -75,7 +75,7 @@ ESTIMATORS: dict[str, Any] = dict.fromkeys(sorted(BUILT_IN_ESTIMATORS))
 """The registry of estimators, with those of users; `learner.estimators` adds the values when it is imported."""
 
 
-SAMPLINGS = ("with-replacement", "without-replacement", "newest")
+SAMPLINGS = ("with-replacement", "without-replacement", "newest", "prioritised")
 """The rules for drawing D that are built in."""
 BOOTSTRAPS = ("max", "double", "munchausen")
 """The rules for the value of S' that are built in."""

@@ -166,8 +166,14 @@ class ReplaySettings:
     batch_size: int = option(64, _COUNT)
     """N, the transitions in one batch D."""
     sampling: str = "with-replacement"
-    """How D is drawn: uniformly (with-replacement or without-replacement), the N newest transitions (newest), or by a
-    rule of your own that is registered by this name."""
+    """How D is drawn: uniformly (with-replacement or without-replacement), the N newest transitions (newest), by the
+    size of their Bellman errors (prioritised), or by a rule of your own that is registered by this name."""
+    priority_exponent: float = number(0.6, _SHARE)
+    """α of prioritised replay: 0 draws uniformly, 1 in proportion to Bellman errors."""
+    importance_exponent: float = number(0.4, _SHARE)
+    """β of prioritised replay at the start, rising to 1 over the budget: 1 makes up for drawing some more often."""
+    priority_floor: float = number(1e-6, _POSITIVE)
+    """ε of prioritised replay, added to every size of a Bellman error."""
     n_step: int = option(1, _whole(1, 1_000))
     """n, the steps of an episode that a drawn transition spans at most: its target is the n-step return."""
 

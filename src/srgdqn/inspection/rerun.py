@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.rounds import evaluation_environment, restored_round
 from srgdqn.training.host.task import make_player
-from srgdqn.training.lane import TERMINATED, TRUNCATED, Lane
+from srgdqn.training.lane import TERMINATED, TRUNCATED, Lane, remembering
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import played_by, train
 from srgdqn.training.program import lane_numbers
@@ -65,6 +66,7 @@ class Rerun:
         self._limits = limits_of(self._configuration.training, self._configuration.task.time_limit)
         self._rounds: list[LaneRounds | HostRound] = [self._lanes() if saved.compiled else self._host_round()]
         self._draw = jax.jit(self._drawn)
+        self._remember = jax.jit(functools.partial(remembering, self._configuration.shape()))
         self.ends: list[int] = []  # environment steps at which episodes of the first copy ended
 
     def _lanes(self) -> LaneRounds:
@@ -183,6 +185,13 @@ class Rerun:
         """
         own, block, before, active = self._rounds[0], self.blocks, self._state(), self.active
         self._run(block + 1)
+        if before.learner.priorities is not None:
+            if self._configuration.training.gradient_steps > 1:
+                raise InputError(
+                    "its batches are drawn by priorities that change between the outer iterations after a block "
+                    "(sampling = 'prioritised', gradient_steps > 1), which are not at hand, so that none can be traced."
+                )
+            before = before._replace(learner=self._remember(before.learner, np.int32(self.steps)))
         if not (active and int(self._limits.first_learning) <= block < int(self._limits.last_block)):
             return []
         after, discarded = self._state(), bool(own.divergence[0] >= 0)
@@ -205,7 +214,9 @@ class Rerun:
         discarded: bool,
     ) -> IterationInputs:
         """One of the outer iterations after a block, of which so many were made."""
-        chosen: Any = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), np.int32(update), numbers))
+        chosen: Any = jax.tree.map(
+            np.asarray, self._draw(before.key, np.int32(block), np.int32(update), numbers, before.learner.priorities)
+        )
         spent = self._limits.spent(
             steps=jnp.asarray(self.steps, jnp.int32),
             outer_iterations=jnp.asarray(before.learner.iterations) + update,
@@ -233,12 +244,12 @@ class Rerun:
     def _slots(self) -> int:
         return ring_length(self._configuration.replay, self._saved.block)
 
-    def _drawn(self, key: Any, block: Any, update: Any, numbers: dict[str, Any]) -> Any:
+    def _drawn(self, key: Any, block: Any, update: Any, numbers: dict[str, Any], priorities: Any) -> Any:
         configuration = self._configuration.shape().with_numbers(numbers)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
         rows = batch_rows(configuration)
         draws = draw_block(configuration, key, block, actions=self._saved.action_count, rows=rows)
-        return choose_rows(configuration, self._slots, block, draws.batch(update))
+        return choose_rows(configuration, self._slots, block, draws.batch(update), priorities=priorities)
 
     def _state(self) -> _State:
         own = self._rounds[0]

@@ -234,8 +234,9 @@ def relearned(
     """
     settings, limits = saved.configuration, _limits(saved)
     by_episodes = bool(limits.counts_episodes) and settings.optimiser.schedule != "constant"
-    # Normalised rewards depend on where episodes ended.
-    if not saved.compiled or by_episodes or settings.normalisation.normalise_rewards:
+    # Normalised rewards depend on where episodes ended, and priorities lie in a ring of another length.
+    alone = not settings.normalisation.normalise_rewards and settings.replay.sampling != "prioritised"
+    if not saved.compiled or by_episodes or not alone:
         return None
     try:
         before, after = start.lane(saved), end.lane(saved)

@@ -18,14 +18,12 @@ from jaxtyping import Array, Float, Int
 from srgdqn.config import Configuration
 from srgdqn.inspection.differences import relative_distance
 from srgdqn.learner.estimators import Origin, estimator
-from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch, row_noise
-from srgdqn.learner.gradients.bellman import q_values, target_of
+from srgdqn.learner.gradients import Batch, Transitions, make_gradients
+from srgdqn.learner.gradients.bellman import values_and_targets
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, outer_iteration
-from srgdqn.learner.reward_estimation import with_estimates
-from srgdqn.learner.target_network import copied_where
 from srgdqn.training.jax_setup import hot_program_flags
 from srgdqn.training.lane import normalised
 
@@ -154,12 +152,8 @@ class Tracer:
             keep_iterates=True,
         )
         source = make_gradients(configuration.gradients, network)
-        theta_0, behind = before.parameters, before.target
-        if renewed is not None:
-            behind = copied_where(configuration.gradients, renewed, behind, theta_0)
-        learned_from = with_estimates(network, after.rewards, seen)
-        given = (configuration.gradients, network, learned_from, theta_0, behind, weights)
-        batch = outer_batch(*given, row_noise(configuration.network, noise))
+        batch = trace.batch
+        assert batch is not None
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         name = configuration.estimator.estimator
         chosen, per_batch = None if name == "none" else estimator(name), is_per_batch(configuration)
@@ -205,12 +199,7 @@ def _errors(
     configuration: Configuration, network: Network, theta: Parameters, batch: Batch
 ) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
-    gradients = configuration.gradients
-    values = q_values(gradients, network.outputs(theta, batch.observation, batch.noise))
-    q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
-    moving = batch.frozen_target is None
-    following = network.outputs(theta, batch.next_observation, batch.next_noise) if moving else None
-    target = target_of(gradients, batch, None if following is None else q_values(gradients, following))
+    q, target = values_and_targets(configuration.gradients, network, theta, batch)
     return {"q": q, "target": target, "td_error": target - q}
 
 

@@ -23,6 +23,7 @@ from srgdqn.learner.gradients import (
     outer_batch,
     row_noise,
 )
+from srgdqn.learner.gradients.bellman import values_and_targets
 from srgdqn.learner.guarded import guarded, require_form
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
@@ -35,6 +36,8 @@ from srgdqn.learner.optimiser import (
     init_adam,
     schedule,
 )
+from srgdqn.learner.prioritised import Priorities, init_priorities, learned
+from srgdqn.learner.prioritised import weights as importance_weights
 from srgdqn.learner.replay import ring_length
 from srgdqn.learner.reward_estimation import RewardEstimate, fitted, with_estimates
 from srgdqn.learner.target_network import copied_where, init_target, moved
@@ -62,6 +65,7 @@ class LearnerState(NamedTuple):
     memory: Any  # the estimator's
     iterations: Int[Array, ""]  # outer iterations made, the paper's s
     rewards: RewardEstimate | None = None  # where they are estimated
+    priorities: Priorities | None = None  # of the replay's transitions, where D is drawn by them
 
 
 class Trace(NamedTuple):
@@ -73,6 +77,7 @@ class Trace(NamedTuple):
     last_gradient: Parameters | None  # g_M, where it is asked for or Adam takes it
     last_theta: Parameters | None  # θ_M, where Δ_M was computed, if it is asked for
     entered: Parameters | None  # Adam's m last, if that is asked for; not shortened to clip_norm
+    batch: Batch | None  # D as gradients see it, if what is above is asked for
     queries: Any  # gradients by the formula
     evaluations: Any  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M
@@ -149,6 +154,7 @@ def init_learner(
         None if chosen is None or chosen.init is None else chosen.init(parameters, sizes_of(configuration)),
         jnp.zeros((), jnp.int32),
         rewards,
+        init_priorities(configuration),
     )
 
 
@@ -277,6 +283,10 @@ def outer_iteration(
         state = state._replace(target=copied_where(configuration.gradients, renewed, state.target, theta_0))
     clock = _clock(configuration, state, progress, renewed)
     state = state._replace(adam=after_copy(settings, state.adam, clock.synchronised))
+    priorities = state.priorities
+    if priorities is not None:
+        assert origin is not None
+        weights = importance_weights(configuration.replay, priorities, origin.slots, progress)
     rewards = state.rewards
     if rewards is not None:
         rewards = fitted(configuration, network, rewards, transitions, weights)
@@ -291,6 +301,9 @@ def outer_iteration(
 
     of_rows = row_noise(configuration.network, noise)
     batch = batch_of(transitions, weights, of_rows)
+    if priorities is not None and origin is not None:
+        q, y = values_and_targets(configuration.gradients, network, theta_0, batch)
+        priorities = learned(configuration.replay, priorities, origin.slots, y - q)
     factor = schedule(settings, progress)
     chosen = chosen_estimator(configuration)
 
@@ -372,12 +385,13 @@ def outer_iteration(
         end.gradient,
         end.previous_theta if keep_last else None,
         entered if keep_last else None,
+        batch if keep_last else None,
         _count(configuration, "queries"),
         _count(configuration, "evaluations"),
         _stack(nothing, None if stacks is None else stacks[0]) if keep_iterates else None,
         _stack_iterates(theta_0, theta_1, None if stacks is None else stacks[1]) if keep_iterates else None,
     )
-    return LearnerState(parameters, moments, target, memory, iterations, rewards), trace
+    return LearnerState(parameters, moments, target, memory, iterations, rewards, priorities), trace
 
 
 def _entering(settings: OptimiserSettings, made: Direction) -> tuple[Parameters, Parameters | None]:

@@ -20,6 +20,7 @@ from srgdqn.learner.n_step import gather
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, coins_needed, replay_rows
 from srgdqn.learner.own_rules import Drawing
+from srgdqn.learner.prioritised import Priorities, draw_slots
 from srgdqn.learner.replay import Ring, draw_ages, made_at, unpack
 from srgdqn.training.draws import BatchDraws
 
@@ -56,7 +57,8 @@ BatchSource = Callable[[BatchContext], OuterBatch]
 def from_replay(context: BatchContext) -> OuterBatch:
     """D drawn from the replay, and the picks from D."""
     ring, configuration = context.ring, context.configuration
-    chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws)
+    priorities = None if context.learner is None else context.learner.priorities
+    chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws, priorities=priorities)
 
     def gathered(slots: Any) -> Transitions:
         return unpack(gather(ring, slots, chosen.origin.written, configuration.replay.n_step))
@@ -88,17 +90,28 @@ class ChosenRows(NamedTuple):
 
 
 def choose_rows(
-    configuration: Configuration, slots: int, block: Int[Array, ""], draws: BatchDraws, before: Array | int = 0
+    configuration: Configuration,
+    slots: int,
+    block: Int[Array, ""],
+    draws: BatchDraws,
+    before: Array | int = 0,
+    priorities: Priorities | None = None,
 ) -> ChosenRows:
     """The rows for the outer iteration once a block is done, from a replay of so many slots, which was empty when so
-    many blocks had been done `before`.
+    many blocks had been done `before`. `priorities` are those at its start, where D is drawn by them.
     """
     inner, rows = configuration.estimator, batch_rows(configuration)
     written = (block + 1 - before) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)
     stored = jnp.minimum(written, configuration.replay.replay_capacity)
-    drawn = draw_ages(configuration.replay, Drawing(rows, stored, draws.batch, slots_key))
-    chosen = (written - 1 - drawn.ages) % slots
+    weights = None
+    if configuration.replay.sampling == "prioritised":
+        if priorities is None:
+            raise ValueError("sampling = 'prioritised' depends on the learner's state: give its priorities")
+        chosen = draw_slots(priorities, slots_key, rows)
+    else:
+        drawn = draw_ages(configuration.replay, Drawing(rows, stored, draws.batch, slots_key))
+        chosen, weights = (written - 1 - drawn.ages) % slots, drawn.weights
     if inner.inner_sampling == "with-replacement":
         picks = (draws.picks % rows).astype(jnp.int32)
     else:
@@ -114,7 +127,7 @@ def choose_rows(
     origin = Origin(chosen, earlier + made_at(chosen, slots, written), earlier + written, stored)
     renewed = target_renewed(configuration, block, draws.which)
     noise = draws.noise if configuration.network.has_noise else None
-    return ChosenRows(origin, drawn.weights, picks, beyond, coins, renewed, noise)
+    return ChosenRows(origin, weights, picks, beyond, coins, renewed, noise)
 
 
 def target_renewed(configuration: Configuration, block: Int[Array, ""], which: Int[Array, ""]) -> Any:

@@ -26,18 +26,11 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.learner.gradients import (
-    REFERENCE,
-    Batch,
-    RowNoise,
-    Transitions,
-    make_gradients,
-    outer_batch,
-    row_noise,
-)
+from srgdqn.learner.gradients import REFERENCE, Transitions, make_gradients, outer_batch, row_noise
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, outer_iteration
+from srgdqn.learner.prioritised import Priorities
 from srgdqn.learner.replay import unpack
 from srgdqn.learner.reward_estimation import with_estimates
 from srgdqn.training.batches import ChosenRows, choose_rows
@@ -101,7 +94,7 @@ class FreshRows(NamedTuple):
 class DirectionProgram(NamedTuple):
     """The compiled functions; they are compiled when they are first called."""
 
-    draw: Callable[..., FreshRows]  # of the round's key as data, its last block, and the blocks before its replay
+    draw: Callable[..., FreshRows]  # of the round's key as data, its last block, those before its replay, priorities
     compare: Callable[..., Compared]  # of numbers, a learner, a normaliser, draws, their three kinds of rows, progress
 
 
@@ -109,14 +102,15 @@ def direction_program(shape: Configuration, network: Network, slots: int) -> Dir
     """The program of a configuration without its numbers, for replays of so many slots."""
     rows, flags = batch_rows(shape), hot_program_flags()
 
-    def draw(key: Array, block: Array, before: Array) -> FreshRows:
+    def draw(key: Array, block: Array, before: Array, priorities: Priorities | None = None) -> FreshRows:
         written = (block + 1 - before) * shape.training.learning_frequency
         stored = jnp.minimum(written, shape.replay.replay_capacity)
 
         def one(which: Array) -> FreshRows:
             drawn = draw_apart(shape, jax.random.wrap_key_data(key, impl="threefry2x32"), block, which, rows=rows)
             age = jax.random.randint(drawn.reference, (REFERENCE_ROWS,), 0, stored)
-            return FreshRows(choose_rows(shape, slots, block, drawn, before), (written - 1 - age) % slots)
+            chosen = choose_rows(shape, slots, block, drawn, before, priorities)
+            return FreshRows(chosen, (written - 1 - age) % slots)
 
         return jax.vmap(one)(jnp.arange(DRAWS, dtype=jnp.uint32))
 
@@ -174,16 +168,14 @@ def compared(
     assert theta is not None
     source = make_gradients(configuration.gradients, network)
 
-    def frozen(transitions: Transitions, weights: Any, noise: RowNoise | None) -> Batch:
-        seen = with_estimates(network, after.rewards, transitions)
-        given = (configuration.gradients, network, seen, learner.parameters, learner.target)
-        return outer_batch(*given, weights, noise)
-
-    noise = row_noise(configuration.network, rows.noise)
     half = reference.reward.shape[0] // 2
-    whole = frozen(reference, None, noise and noise.of(REFERENCE))
+    noise = row_noise(configuration.network, rows.noise)
+    seen = with_estimates(network, after.rewards, reference)
+    given = (configuration.gradients, network, seen, learner.parameters, learner.target)
+    whole = outer_batch(*given, noise=noise and noise.of(REFERENCE))
     first, second = (source.mean(theta, whole.rows(part))[0] for part in (slice(None, half), slice(half, None)))
-    plain = source.mean(theta, frozen(batch, rows.weights, noise))[0]
+    assert trace.batch is not None
+    plain = source.mean(theta, trace.batch)[0]
     return Compared(_dot(first, second), *(_sums(each, first, second) for each in (trace.last_delta, plain)))
 
 
@@ -215,7 +207,7 @@ def measure(
 
     `together` draws are computed side by side: as many as memory has room for.
     """
-    fresh = jax.tree.map(np.asarray, program.draw(key, np.int32(block), np.int32(before)))
+    fresh = jax.tree.map(np.asarray, program.draw(key, np.int32(block), np.int32(before), learner.priorities))
     kind = jnp.result_type(float)
     numbers, share = {name: np.asarray(value, kind) for name, value in numbers.items()}, np.asarray(progress, kind)
 

@@ -29,6 +29,7 @@ from srgdqn.learner.outer_iteration import (
     logged_numbers,
     outer_iteration,
 )
+from srgdqn.learner.prioritised import remember
 from srgdqn.learner.replay import pack, ring_length, row_width, write
 from srgdqn.learner.reward_estimation import first_estimate
 from srgdqn.tasks import Task
@@ -151,6 +152,7 @@ def run_block(
     acted = acted._replace(
         ring=write(lane.ring, index * program.block, pack(stored, back), lane.active),
         normaliser=observe(lane.normaliser, stored.observation, stored.reward, ended, configuration.gradients.gamma),
+        learner=remembering(configuration, lane.learner, (index + 1) * program.block),
     )
 
     due = (index >= limits.first_learning) & (index < limits.last_block)
@@ -171,7 +173,7 @@ def run_block(
         situation=_where(lane.active, acted.situation, lane.situation),
         ring=acted.ring,  # masked where it was written
         # Where several were made, those before the one that failed count.
-        learner=_where(lane.active & (healthy | (program.updates > 1)), learner, lane.learner),
+        learner=_learnt(lane.active & (healthy | (program.updates > 1)), learner, lane.learner),
         normaliser=_where(lane.active, acted.normaliser, lane.normaliser),
         episodes=jnp.where(lane.active, acted.episodes, lane.episodes),
         active=lane.active & healthy & ~finished,
@@ -233,12 +235,12 @@ def _learn(
         after, diagnostics, probed = _learn_once(program, lane, learner, index, limits, batch, data)
         diagnostics, probed = _where(healthy, (diagnostics, probed), before)
         healthy &= jnp.isfinite(diagnostics[2:4]).all()
-        return (_where(healthy, after, learner), healthy, (diagnostics, probed)), None
+        return (_learnt(healthy, after, learner), healthy, (diagnostics, probed)), None
 
     first = _learn_once(program, lane, lane.learner, index, limits, draws.batch(), data)
     healthy = jnp.isfinite(first[1][2:4]).all()
     others = jax.tree.map(lambda leaf: leaf[1:], draws.batches)
-    start = (_where(healthy, first[0], lane.learner), healthy, first[1:])
+    start = (_learnt(healthy, first[0], lane.learner), healthy, first[1:])
     (learner, _, (diagnostics, probed)), _ = jax.lax.scan(update, start, others)
     return learner, diagnostics, probed
 
@@ -302,6 +304,19 @@ def learn_on(
     logged = (jnp.asarray(value, trace.loss.dtype) for value in logged_numbers(configuration, after))
     row = None if probe is None else probe(learner, trace)
     return after, jnp.stack([trace.loss, trace.max_q, *norms, *logged]), row
+
+
+def remembering(configuration: Configuration, learner: LearnerState, written: Array | int) -> LearnerState:
+    """The learner once a block of transitions has been written, of so many ever."""
+    if learner.priorities is None:
+        return learner
+    return learner._replace(priorities=remember(configuration, learner.priorities, written))
+
+
+def _learnt(condition: Bool[Array, ""], new: LearnerState, old: LearnerState) -> LearnerState:
+    """The new state under a condition, without copying priorities: they matter to nobody once it does not hold."""
+    chosen: LearnerState = _where(condition, new._replace(priorities=None), old._replace(priorities=None))
+    return chosen._replace(priorities=new.priorities)
 
 
 def _where(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:

@@ -111,6 +111,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "images": (Pictures, {"network": "cnn", "window": 30}),
     "images, the best": (Pictures, {"network": "cnn", "window": 30, "evaluation_interval": 80, "keep_best": True}),
     "n steps": (Slope, {"kernel": "xla", "environments": 2, "n_step": 4, "normalise_rewards": True}),
+    "prioritised": (Slope, {"kernel": "xla", "sampling": "prioritised", "gradient_steps": 2, "environments": 2}),
     "n steps, images": (Pictures, {"network": "cnn", "window": 30, "n_step": 4}),
 }
 

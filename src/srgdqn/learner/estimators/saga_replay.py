@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from srgdqn.learner.estimator import Direction, Estimator, Work
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
+
     from jaxtyping import Array, Bool, Float, Int
 
     from srgdqn.learner.estimator import Query
@@ -112,12 +114,23 @@ def looked_up(table: Table, query: Query) -> tuple[Table, Float[Array, "rows par
     return table._replace(total=total, forgotten=oldest), old, known
 
 
+def problem(options: SimpleNamespace) -> str | None:
+    """The table's gradients have no weights, and its mean is over rows that are drawn equally often."""
+    if options.sampling != "prioritised":
+        return None
+    return (
+        f"estimator = {options.estimator!r} compares D with a table of the whole replay, but sampling = 'prioritised' "
+        "draws and weights some rows of D otherwise. Give sampling = 'with-replacement', or another estimator."
+    )
+
+
 saga_replay = Estimator(
     init=init,
     direction=direction,
     queries=lambda work: work.batch_size,
     evaluations=lambda work: work.batch_size,
     per="batch",
+    problem=problem,
     formula="Δ = mean over D of g(θ; x) - c (T[x] - mean of T), T over the replay",
     cost="N",
 )

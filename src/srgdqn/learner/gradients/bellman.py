@@ -232,6 +232,17 @@ def row_losses(
     return losses if rows.weight is None else losses * rows.weight, q
 
 
+def values_and_targets(
+    settings: GradientSettings, network: Network, parameters: Parameters, rows: Batch
+) -> tuple[Float[Array, "*rows"], Float[Array, "*rows"]]:
+    """Q(S, A) and y of each row."""
+    values = q_values(settings, network.outputs(parameters, rows.observation, rows.noise))
+    next_q = None
+    if rows.frozen_target is None:
+        next_q = q_values(settings, network.outputs(parameters, rows.next_observation, rows.next_noise))
+    return jnp.take_along_axis(values, rows.action[..., None], axis=-1)[..., 0], target_of(settings, rows, next_q)
+
+
 def loss_and_slope(
     settings: GradientSettings, rows: Batch, predicted: Array, next_q: Float[Array, "*rows actions"] | None
 ) -> tuple[Array, Array]:

@@ -30,6 +30,9 @@ class RoundLearner(Protocol):
     def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
         """Goes on from another state."""
 
+    def remember(self, written: int) -> None:
+        """A block was written to the memory, of so many transitions ever."""
+
     def learn(
         self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
@@ -57,13 +60,18 @@ class XlaLearner:
     state: LearnerState
 
     def __init__(self, program: HostProgram, numbers: np.ndarray) -> None:
-        self._learn, self._numbers = program.learn, numbers
+        self._learn, self._remember, self._numbers = program.learn, program.remember, numbers
         self.policy = greedy_policy(program.network, program.greedy)
 
     def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
         """Goes on from another state."""
         self.state = state
         self.policy.update(state.parameters, normaliser)
+
+    def remember(self, written: int) -> None:
+        """A block was written to the memory."""
+        if self.state.priorities is not None:
+            self.state = self.state._replace(priorities=self._remember(self.state.priorities, np.int32(written)))
 
     def learn(
         self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
@@ -113,6 +121,9 @@ class KernelLearner:
         seen = normaliser.observations
         scale = [np.array(each, np.float32) for each in seen] if isinstance(seen, Scale) else []
         self._learner.move(_addresses(trees, counts, scale), into=True)
+
+    def remember(self, written: int) -> None:
+        """Nothing: it knows no priorities."""
 
     def learn(
         self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser

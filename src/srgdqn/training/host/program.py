@@ -5,6 +5,7 @@ iteration, and the greedy policy of networks that NumPy does not know. The learn
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,12 +22,13 @@ from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Moments, Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
+from srgdqn.learner.prioritised import Priorities, remember
 from srgdqn.learner.replay import ring_length, unpack
 from srgdqn.learner.reward_estimation import first_estimate
 from srgdqn.training.batches import ChosenRows, OuterBatch, choose_rows
 from srgdqn.training.budget import Limits
 from srgdqn.training.direction_errors import DirectionProgram, direction_program
-from srgdqn.training.draws import acting_key, draw_block
+from srgdqn.training.draws import BatchDraws, acting_key, draw_block
 from srgdqn.training.jax_setup import is_double
 from srgdqn.training.lane import learn_on, round_keys
 from srgdqn.training.program import Once, shape_of_program
@@ -41,7 +43,7 @@ class DrawnBlocks(NamedTuple):
     explore: Float[Array, " steps"]  # uniform in [0, 1)
     action: Int[Array, " steps"]  # uniform over the actions
     epsilon: Float[Array, " steps"]  # the probability of a random action, where the budget is not in episodes
-    rows: ChosenRows  # of the outer iterations after each block
+    rows: ChosenRows | None  # of the outer iterations after each block; None where they depend on what is learnt
 
 
 class HostProgram(NamedTuple):
@@ -52,6 +54,8 @@ class HostProgram(NamedTuple):
     begin: Callable[[Any, Any], tuple[LearnerState, Normaliser, PRNGKeyArray]]
     page: Callable[..., DrawnBlocks]  # of a key, numbers, the first block, limits, and the steps and blocks before
     chances: Callable[[Any, Any], Array]  # from numbers and shares of the budget to ε
+    choose: Callable[..., ChosenRows]  # of a key, numbers, a block, an update, the blocks before, and priorities
+    remember: Callable[..., Priorities]  # of priorities and the transitions written
     learn: Callable[..., tuple[LearnerState, Float[Array, " columns"]]]
     observe: Callable[..., Normaliser]
     greedy: Callable[..., Array]  # of parameters, statistics, and rows of observations and (or not) of masks
@@ -131,11 +135,21 @@ def _make(
                 episodes=jnp.zeros(block, jnp.int32),
             )
             chance = epsilon(settings.acting, spent / limits.amount, index > limits.first_learning)
-            chosen = jax.vmap(lambda each: choose_rows(settings, slots, index, each, blocks_before))(draws.batches)
+            chosen = None
+            if settings.replay.sampling != "prioritised":
+                chosen = jax.vmap(lambda each: choose_rows(settings, slots, index, each, blocks_before))(draws.batches)
             return draws.explore, draws.action, chance, chosen
 
         explore, action, chance, rows = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
         return DrawnBlocks(explore.ravel(), action.ravel(), chance.ravel(), rows)
+
+    def choose(
+        key: PRNGKeyArray, numbers: Array, index: Array, update: Array, blocks_before: Array, priorities: Priorities
+    ) -> ChosenRows:
+        settings = filled(numbers)
+        draws = draw_block(settings, key, index, actions=actions, rows=batch_rows(settings))
+        one: BatchDraws = jax.tree.map(lambda leaf: leaf[update], draws.batches)
+        return choose_rows(settings, slots, index, one, blocks_before, priorities)
 
     def chances(numbers: Array, shares: Array) -> Array:
         return epsilon(filled(numbers).acting, shares)
@@ -181,6 +195,8 @@ def _make(
         jax.jit(begin),
         jax.jit(page),
         jax.jit(chances),
+        jax.jit(choose),
+        jax.jit(functools.partial(remember, shape)),
         jax.jit(learn),
         jax.jit(watch),
         jax.jit(greedy),
@@ -213,7 +229,7 @@ class _Drawn(NamedTuple):
     explore: list[float]
     action: list[int]
     epsilon: list[float]
-    rows: ChosenRows
+    rows: ChosenRows | None
 
 
 class Plan:
@@ -260,8 +276,12 @@ class Plan:
             return ExplorationDraws(explore, action, epsilon)
         return ExplorationDraws(explore, action, None, self._by_episodes, max(0, self._uniform - first))
 
-    def rows(self, index: int, update: int = 0) -> ChosenRows:
-        """What one of the outer iterations after block `index` is made on."""
+    def rows(self, index: int, update: int = 0, priorities: Priorities | None = None) -> ChosenRows:
+        """What one of the outer iterations after block `index` is made on, drawn by the priorities, if there are."""
+        if priorities is not None:
+            return self._program.choose(
+                *self._given, np.int32(index), np.int32(update), self._conditions[2], priorities
+            )
         page, place = divmod(index, PAGE_BLOCKS)
         chosen: ChosenRows = jax.tree.map(lambda leaf: leaf[place, update], self._page(page).rows)
         return chosen

@@ -22,7 +22,9 @@ from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser, Scale, is_running
 from srgdqn.learner.outer_iteration import LearnerState, evaluated_parameters, evaluates_others, logged_columns
+from srgdqn.learner.prioritised import init_priorities
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
+from srgdqn.training.batches import ChosenRows
 from srgdqn.training.best_policies import BestPolicies
 from srgdqn.training.budget import budget_of, limits_of
 from srgdqn.training.direction_errors import DRAWS, NOT_MEASURED, DirectionErrors, measure
@@ -287,7 +289,7 @@ class HostRound:
 
     def compile(self) -> None:
         """Compiles what stepping and learning will call, by calling it on nothing."""
-        rows = self._plan.rows(0)
+        rows = self._rows(0)
         if self.configuration.training.kernel == "xla":
             nothing = self.memory.blank(len(rows.origin.slots))
             beyond = None if rows.beyond is None else self.memory.blank(len(rows.beyond))
@@ -323,6 +325,7 @@ class HostRound:
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
         self.memory.write(block.transitions(stored), block.environment, block.terminated | block.truncated)
+        self._learning.remember(self.memory.written)
         if is_running(self.normaliser):
             # Copies, as the program may still read them when the next block is being filled.
             seen, ended, where = block.observation.copy(), block.terminated | block.truncated, block.environment.copy()
@@ -348,13 +351,18 @@ class HostRound:
         diagnostics = self._nothing_learnt
         for update in range(self.configuration.training.gradient_steps):
             share = np.float32(self.spent_share)
-            rows = self._plan.rows(index, update)
+            rows = self._rows(index, update)
             good, diagnostics = self._learning.learn(self.memory, rows, share, self.normaliser)
             self.iterations += 1
             if not good:
                 self.diverged_at = self.steps
                 break
         return diagnostics
+
+    def _rows(self, index: int, update: int = 0) -> ChosenRows:
+        """What one of the outer iterations after a block is made on."""
+        prioritised = self.configuration.replay.sampling == "prioritised"
+        return self._plan.rows(index, update, self.learner.priorities if prioritised else None)
 
     def _note_open_steps(self) -> None:
         if self.open_steps is not None:
@@ -484,6 +492,9 @@ class HostRound:
         """Goes on with an empty replay, and learns once enough is in it."""
         self.memory = _memory(self.configuration, self.task, self._program.slots)
         self.blocks_before_memory = self.blocks
+        if self.learner.priorities is not None:
+            empty = self.learner._replace(priorities=init_priorities(self.configuration))
+            self.resume_from(empty, self.normaliser)
 
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
