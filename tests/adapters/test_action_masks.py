@@ -162,8 +162,8 @@ def test_images_are_remembered_with_their_masks() -> None:
     memory, restored = (FrameMemory(8, (2, 3, 3), 1, ACTIONS, masked=True, chunk_frames=4) for _ in range(2))
     pictures = rng.integers(0, 255, (2, 6, 2, 3, 3)).astype(np.uint8)
     masks = rng.random((6, ACTIONS)) < 0.5
-    given: Any = (pictures[0], np.arange(6) % 3, np.arange(6.0), pictures[1], np.zeros(6), masks)
-    memory.write(type(memory.blank(1))(*given), np.zeros(6, int))
+    given: Any = (pictures[0], np.arange(6) % 3, np.arange(6.0), pictures[1], np.zeros(6))
+    memory.write(type(memory.blank(1))(*given, next_mask=masks), np.zeros(6, int))
     np.testing.assert_array_equal(memory.gather(np.array([4, 1])).next_mask, masks[[4, 1]])
     assert memory.blank(2).next_mask.shape == (2, ACTIONS)
     tensors, streams = memory.state()

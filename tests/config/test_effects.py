@@ -27,8 +27,8 @@ from srgdqn.sweeps.space import SearchPlan, space_of
 from translation import to_transitions
 
 EVERY = {name for effect in EFFECTS for name in effect.options.split()}
-# Drawn, or counted, outside of an outer iteration.
-ELSEWHERE = {"inner_sampling", "episode_cap"}
+# Drawn, counted or made outside of an outer iteration.
+ELSEWHERE = {"inner_sampling", "episode_cap", "atoms", "noisy_sigma"}
 OTHERS: dict[str, Any] = dict(
     inner_batch=4,
     anchor_step=False,

@@ -42,6 +42,7 @@ RECORDING: dict[str, Any] = dict(rounds=3, window=20, evaluation_interval=64)
 IDLE: dict[str, Any] = dict(
     target_period=7, target_tau=0.5, huber_delta=0.1, hl_gauss_sigma=2.0, schedule_end=0.5, episode_cap=11
 )
+IDLE |= dict(priority_exponent=0.9, importance_exponent=0.9, priority_floor=0.1)
 IDLE |= dict(reward_alpha=0.5, munchausen_share=0.5, munchausen_temperature=1.0, munchausen_floor=-2.0)
 
 

@@ -59,9 +59,9 @@ class Block:
 
     def transitions(self, stored_reward: Any) -> Transitions:
         """What the replay takes in, with rewards as they are to be learned from."""
-        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, self.next_observation, self.terminated)
-        masks: Any = self.next_mask
-        return Transitions(*given, next_mask=masks)
+        given: dict[str, Any] = {"observation": self.observation, "action": self.action, "reward": stored_reward}
+        given |= {"next_observation": self.next_observation, "terminated": self.terminated}
+        return Transitions(**given, next_mask=self.next_mask)  # type: ignore[arg-type]
 
 
 def _are_actions(values: np.ndarray, count: int) -> bool:

@@ -61,6 +61,22 @@ EFFECTS = (
         "target = 'hard' without target_update_interval",
     ),
     Effect("huber_delta", lambda o: o.loss == "huber", "loss", "loss = 'huber'"),
+    Effect("hl_gauss_sigma", lambda o: o.loss == "hl-gauss", "loss", "loss = 'hl-gauss'"),
+    Effect("atoms", lambda o: o.loss in ("c51", "hl-gauss"), "loss", "loss = 'c51' or 'hl-gauss'"),
+    Effect(
+        "munchausen_share munchausen_temperature munchausen_floor",
+        lambda o: o.bootstrap == "munchausen",
+        "bootstrap",
+        "bootstrap = 'munchausen'",
+    ),
+    Effect("reward_alpha", lambda o: o.reward_estimation, "reward_estimation", "reward_estimation = True"),
+    Effect("noisy_sigma", lambda o: o.noisy, "noisy", "noisy = True"),
+    Effect(
+        "priority_exponent importance_exponent priority_floor",
+        lambda o: o.sampling == "prioritised",
+        "sampling",
+        "sampling = 'prioritised'",
+    ),
     Effect("eta", lambda o: o.step == "gradient", "step", "step = 'gradient', or alpha for Adam's step size"),
     Effect(
         "alpha beta1 beta2 adam_epsilon adam_denominator",
