@@ -67,6 +67,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("sweep CartPole", "there is nothing to sweep over"),
         ("sweep CartPole --learning-rate 0.1 0.2", "It is called --eta or --alpha here"),
         ("sweep CartPole --eta", "--eta has no values"),
+        ("sweep CartPole --direction-errors", "--direction-errors has no values. Give true or false after it."),
         ("sweep CartPole --eta 0.1 -1", "the cell eta = -1.0 cannot be run: eta is -1.0, but must be 0 or more"),
         ("sweep CartPole --eta 0.1 0.10", "eta is given 0.1 twice"),
         ("sweep CartPole --anchor-step yes no", "anchor_step is 'yes', but is true or false"),

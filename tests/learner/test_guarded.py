@@ -61,6 +61,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         dict(direction=lambda state, theta, previous, query: Direction(query.target, query.on_batch(theta), state)),
         r"direction of the estimator 'mine' raised ValueError: there is no target network .* give target = 'hard' or",
     ),
+    "another module in the state": (
+        dict(init=lambda theta, work: (theta, jnp.zeros(3)), direction=lambda *given: plain(*given)._replace(state=())),
+        r"the state after direction .* is \(\), but the state before it is \(MLP of \d arrays, \*\)\. Give both",
+    ),
     "an unknown number": (
         dict(direction=lambda state, theta, previous, query: query.numbers["bal"]),
         r"direction of the estimator 'mine' raised KeyError: 'bal' \(line \d+ of test_guarded.py\)",
@@ -92,6 +96,16 @@ def test_an_estimator_that_does_what_it_should_not(case: str) -> None:
     register_estimator("mine", Estimator(**{**right, **wrong}))
     with pytest.raises(InputError, match=says):
         srgdqn.train("CartPole", "dqn-adam", **HOW, estimator="mine")
+
+
+def test_what_enters_adam_without_adam_is_said_with_the_rest() -> None:
+    def direction(*given: Any) -> Direction:
+        made = plain(*given)
+        return made._replace(first=made.delta)
+
+    register_estimator("mine", Estimator(direction, lambda work: 1, lambda work: 1, per="batch"))
+    with pytest.raises(UserCodeError, match=r"direction of the estimator 'mine' says what enters Adam's moments, but"):
+        srgdqn.train("CartPole", "dqn-sgd", **HOW, estimator="mine")
 
 
 def test_in_a_sweep_it_costs_its_cells_alone() -> None:

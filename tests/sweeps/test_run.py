@@ -17,7 +17,7 @@ from cut_short import CutShort, Killed
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.results.comparison import final_rewards
-from srgdqn.sweeps.folder import CELLS, About, begin, check_folder, occupied, read_about
+from srgdqn.sweeps.folder import CELLS, About, begin, check_folder, occupied, read_about, run_folders
 from srgdqn.sweeps.grid import Base, GridPlan
 from srgdqn.sweeps.run import run_sweep
 from srgdqn.sweeps.space import SearchPlan, space_of
@@ -93,8 +93,27 @@ def test_each_of_several_estimators_has_its_own_defaults() -> None:
     swept = srgdqn.sweep("CartPole", "srg-dqn", {"estimator": ["srg", "storm_inner", "alpha_svrg"]}, **options)
     own = [dict(cell.configuration.estimator.own) for cell in swept.cells]
     assert own == [{}, {"a": 0.1}, {"svrg_start": 0.5, "svrg_end": 0.0}]
+
+
+def test_an_estimator_without_a_number_has_one_cell_for_all_its_values(tmp_path: Path) -> None:
+    """Beside those that have it; where none has it, it is refused."""
+    options = OPTIONS | {"rounds": 1, "batch_size": 4, "steps": 96}
+    values = {"estimator": ["none", "storm_inner", "srg"], "a": [0.5, 1]}
+    swept = srgdqn.sweep("CartPole", "srg-dqn", values, folder=tmp_path / "grid", **options)
+    tried = [{"estimator": "none"}, *({"estimator": "storm_inner", "a": a} for a in (0.5, 1.0)), {"estimator": "srg"}]
+    loaded = srgdqn.load_sweep(tmp_path / "grid")
+    for each in (swept, loaded):
+        assert [cell.values for cell in each.cells] == tried
+        assert each.table["a"].to_list() == [None, 0.5, 1.0, None]
+        assert each.names == ["estimator", "a"]
+        alone = srgdqn.train("CartPole", "srg-dqn", progress=False, **options, **each.values(0))
+        assert outcome(each.result(0)) == outcome(alone)
+    swept.heat_map(tmp_path / "map.png")
+    assert [place.name for place in run_folders(Path(f"{tmp_path / 'grid'}:a=0.5"))] == ["estimator=storm_inner,a=0.5"]
+    fixed = srgdqn.sweep("CartPole", "srg-dqn", {"estimator": ["srg", "storm_inner"]}, **options, a=0.25)
+    assert [dict(cell.configuration.estimator.own) for cell in fixed.cells] == [{}, {"a": 0.25}]
     with pytest.raises(InputError, match=r"the cell estimator = srg, a = 0\.5 cannot be run: a is a number of"):
-        srgdqn.sweep("CartPole", "srg-dqn", {"estimator": ["srg", "storm_inner"], "a": [0.5, 1]}, **options)
+        srgdqn.sweep("CartPole", "srg-dqn", {"estimator": ["srg", "svrg"], "a": [0.5, 1]}, **options)
 
 
 def test_the_table(swept: tuple[Path, Sweep]) -> None:

@@ -315,6 +315,27 @@ def test_no_bit_of_a_run_on_the_host_changes(options: dict[str, Any]) -> None:
     assert (measured.directions["plain_squared_error"] > 0).any()
 
 
+def test_values_on_the_host_are_a_plain_programs() -> None:
+    """Of a round that has learned in a Gymnasium environment: from its own replay and parameters, in NumPy."""
+    agent = srgdqn.Agent("dqn-sgd", Slope, **{**SMALL, "batch_size": 8}, target="outer", kernel="xla", seed=3)
+    agent.learn(160)
+    round_ = agent._round
+    [*measured] = (float(value[0]) for value in round_.direction_errors())
+    key, place = np.asarray(jax.random.key_data(round_.key)), np.int32(round_.blocks - 1)
+    fresh = jax.tree.map(np.asarray, round_._program.directions.draw(key, place, np.int32(0)))
+    o, theta = options_of(agent.configuration, (2, 4, 3)), flat(round_.learner.parameters).astype(np.float64)
+    assert fresh.chosen.origin.slots.max() < 40 == agent.configuration.replay.replay_capacity
+
+    def gradient(slots: np.ndarray) -> np.ndarray:
+        return mean_gradient(o, theta, from_packed(round_.memory.gather(slots)), theta)
+
+    draws = []
+    for slots, rows in zip(fresh.chosen.origin.slots, fresh.reference, strict=True):
+        plain = gradient(slots)
+        draws.append((plain, plain, *map(gradient, np.split(rows, 2))))
+    np.testing.assert_allclose(measured, estimates(draws), rtol=1e-3, atol=1e-4 * measured[0])
+
+
 def test_it_is_saved_with_the_run_and_logged(tmp_path: Path) -> None:
     logged: list[Any] = []
 

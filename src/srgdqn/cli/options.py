@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from srgdqn.runs.checkpoint_manager import Pace
 
 
-_TASKS = "the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
+_TASKS = "the compiled tasks, or a Gymnasium id such as LunarLander-v3"
 
 Task = Annotated[str | None, Arg("TASK", _TASKS, positional=True, names=tuple(PRESETS))]
 Algorithm = Annotated[str | None, Arg("ALGORITHM", "srg-dqn by default", positional=True, names=tuple(ALGORITHMS))]

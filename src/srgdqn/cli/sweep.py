@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from srgdqn.cli.options import Algorithm, CellCheckpoints, EngineOptions, Readings, Task, UserModules
 from srgdqn.cli.parsing import Arg, parse, wants_help
+from srgdqn.config import option_names
+from srgdqn.config.coercion import annotation_of
 from srgdqn.config.configure import composed
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ready
@@ -122,8 +124,12 @@ def run(words: Sequence[str]) -> int:
 def _read(name: str, texts: Sequence[str]) -> tuple[Any, ...]:
     """The values of an option, each of them a word."""
     if not texts:
-        raise InputError(f"--{name.replace('_', '-')} has no values. Give one or more after it.")
+        raise InputError(f"--{name.replace('_', '-')} has no values. Give {_what(name)} after it.")
     return tuple(read_value(name, text) for text in texts)
+
+
+def _what(name: str) -> str:
+    return "true or false" if name in option_names() and annotation_of(name) is bool else "one or more"
 
 
 def _plan(asked: Sweep, base: Base, tried: dict[str, tuple[Any, ...]]) -> GridPlan | SearchPlan:

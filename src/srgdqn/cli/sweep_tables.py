@@ -103,11 +103,12 @@ def _print_cells(swept: Sweep, tied: list[int]) -> None:
     rows = [
         (
             "✗" if row["failure"] else mark if row["cell"] in tied else "",
-            *map(_value, swept.values(row["cell"]).values()),
+            *(_value(values[name]) if name in values else NOTHING for name in swept.names),
             *(_interval(row, name) for name in columns.values()),
             "failed" if row["failure"] else _diverged(row),
         )
         for row in pl.concat([scored.head(_SHOWN), failed]).iter_rows(named=True)
+        for values in [swept.values(row["cell"])]
     ]
     counted = f"{len(swept.cells)} cells by {swept.score}, the best first"
     counted += f"; {len(swept.failed)} failed" if swept.failed else ""
@@ -121,7 +122,7 @@ def _print_cells(swept: Sweep, tied: list[int]) -> None:
         caption += f"; {OFTEN}: more than a twentieth of the rounds diverged, so that it comes after all others"
     print_table(
         f"{swept.base.task} · {swept.base.algorithm}: {counted}",
-        ("", *swept.values(0), *columns, "diverged"),
+        ("", *swept.names, *columns, "diverged"),
         rows,
         caption=caption,
     )

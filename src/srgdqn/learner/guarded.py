@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,8 +19,10 @@ from srgdqn.errors import UserCodeError, shown
 from srgdqn.learner.estimator import Direction, Estimator
 
 
-def guarded(name: str, each: Estimator) -> Estimator:
-    """The estimator, whose functions raise nothing but a `UserCodeError` and give what they should."""
+def guarded(name: str, each: Estimator, *, adam_steps: bool = True) -> Estimator:
+    """The estimator, whose functions raise nothing but a `UserCodeError` and give what they should. `adam_steps`:
+    whether steps along its directions are Adam's.
+    """
     whose = f"of the estimator {name!r}"
 
     def called(part: str) -> Any:
@@ -30,6 +33,11 @@ def guarded(name: str, each: Estimator) -> Estimator:
         made = called("direction")(state, theta, previous, query)
         if not isinstance(made, Direction):
             raise UserCodeError(f"direction {whose} gives a {type(made).__name__}. Return Direction(Δ, g, state).")
+        if not adam_steps and not (made.first is None and made.second is None):
+            raise UserCodeError(
+                f"direction {whose} says what enters Adam's moments, but steps are -ηΔ. Give step = 'adam', or let it "
+                "return a direction alone."
+            )
         for label, part in (("Δ", made.delta), ("g", made.gradient), ("first", made.first), ("second", made.second)):
             if part is not None:
                 require_form(f"{label} {whose}", part, theta, "the parameters θ", types=True)
@@ -92,9 +100,10 @@ def require_form(what: str, found: Any, expected: Any, likeness: str, *, types: 
     """A `UserCodeError` where a pytree has another structure than the one expected, or arrays of other shapes (or, with
     `types`, of other types).
     """
-    mine, its = (str(jax.tree.structure(each)) for each in (found, expected))
-    if mine != its:
-        raise UserCodeError(f"{what} is {_brief(mine)}, but {likeness} is {_brief(its)}. Give both the same structure.")
+    if jax.tree.structure(found) != jax.tree.structure(expected):
+        mine, its = _in_words(found), _in_words(expected)
+        other = " with other settings" if mine == its else ""
+        raise UserCodeError(f"{what} is {mine}{other}, but {likeness} is {its}. Give both the same structure.")
     for (path, leaf), other in zip(jax.tree.leaves_with_path(found), jax.tree.leaves(expected), strict=True):
         if jnp.shape(leaf) != jnp.shape(other) or (types and jnp.result_type(leaf) != jnp.result_type(other)):
             where = jax.tree_util.keystr(path)
@@ -110,8 +119,20 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def _brief(structure: str) -> str:
-    text = structure.removeprefix("PyTreeDef(").removesuffix(")")
+class _Word:
+    """Stands in a pytree for what is in its place."""
+
+    def __init__(self, part: Any) -> None:
+        arrays = len(jax.tree.leaves(part))
+        self.word = f"{type(part).__name__} of {arrays} arrays" if isinstance(part, eqx.Module) else "*"
+
+    def __repr__(self) -> str:
+        return self.word
+
+
+def _in_words(tree: Any) -> str:
+    """The structure of a pytree: * for an array, and a module by its name."""
+    text = repr(jax.tree.map(_Word, tree, is_leaf=lambda part: isinstance(part, eqx.Module)))
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 

@@ -103,7 +103,7 @@ def chosen_estimator(configuration: Configuration) -> Estimator | None:
         return None
     chosen = estimator(settings.estimator)
     if settings.estimator not in BUILT_IN_ESTIMATORS:
-        chosen = guarded(settings.estimator, chosen)
+        chosen = guarded(settings.estimator, chosen, adam_steps=configuration.optimiser.step == "adam")
     return chosen if settings.inner_iterations > 0 or chosen.per == "batch" else None
 
 
@@ -314,11 +314,6 @@ def outer_iteration(
         if settings.step == "adam":
             direction, moments = adam(settings, moments, *_entering(settings, made))
             return adam_step(settings, theta, direction, factor * settings.alpha), moments
-        if made.first is not None or made.second is not None:
-            raise InputError(
-                f"the estimator {inner.estimator!r} says what enters Adam's moments, but steps are -ηΔ. Give "
-                "step = 'adam', or let it return a direction alone."
-            )
         return descend(theta, clip(settings, made.delta), factor * eta), moments
 
     full, loss, max_q = source.mean(theta_0, batch)  # line 5; the compiler drops what nobody uses

@@ -7,6 +7,7 @@ Free of jax, as that is checked before anything else.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -147,7 +148,8 @@ def read_about(path: Path) -> About:
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
         threshold = content.get("threshold")
         cells = tuple(_values(each, unknown_numbers) for each in content["cells"])
-        if len({tuple(sorted(values)) for values in (*cells, *(failure.values for failure in failed))}) > 1:
+        each_cell = (*cells, *(failure.values for failure in failed))
+        if len({frozenset(values.keys() & option_names().keys()) for values in each_cell}) > 1:
             raise ValueError("its cells do not differ in the same options")
         return About(
             base,
@@ -199,8 +201,8 @@ def _wanted(words: str, finished: Sequence[Values], folder: Path) -> Values:
     for word in words.split(","):
         name, equals, value = word.partition("=")
         name = name.replace("-", "_")
-        if not equals or not all(name in values for values in finished):
-            options = ", ".join(finished[0]) if finished else "none"
+        if not equals or not any(name in values for values in finished):
+            options = ", ".join(dict.fromkeys(itertools.chain(*finished))) or "none"
             raise InputError(
                 f"{word!r} says nothing about the cells of {folder}, which differ in {options}. Write an option, = and "
                 "its value after the colon, such as :eta=0.01."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,9 +16,9 @@ from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.coercion import annotation_of, coerce, literal
 from srgdqn.config.configure import configure
-from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.discovery import NETWORKS, known_estimator
 from srgdqn.config.effects import check_effects
-from srgdqn.config.estimator_numbers import every_number, is_number
+from srgdqn.config.estimator_numbers import every_number, is_number, numbers_of_estimator
 from srgdqn.config.other_names import unknown_option
 from srgdqn.errors import InputError, shown, unknown
 
@@ -125,9 +125,9 @@ class Base:
         """The task's defaults; cached, as an environment may have to be made for them."""
         return defaults_of(self.task) if self.own_defaults is None else self.own_defaults
 
-    def configured(self, values: Mapping[str, Any]) -> Configuration:
-        """The configuration of the cell with these values."""
-        options = {**self.options, **values}
+    def configured(self, values: Mapping[str, Any], without: Collection[str] = ()) -> Configuration:
+        """The configuration of the cell with these values, `without` some of the options that others have."""
+        options = {name: value for name, value in {**self.options, **values}.items() if name not in without}
         configuration = configure(self.task, self.algorithm, readings=self.readings, defaults=self.defaults, **options)
         if configuration.network.network not in NETWORKS and "network" not in self.own:
             raise InputError(
@@ -198,22 +198,38 @@ def checked_values(values: Mapping[str, Iterable[Any]]) -> dict[str, tuple[Any, 
     return tried
 
 
-def cells_of(base: Base, values: Mapping[str, Sequence[Any]]) -> list[SweepCell]:
-    """Every combination of the values, the last option's changing fastest; an `InputError` if one cannot be run."""
+def cells_of(base: Base, values: Mapping[str, Sequence[Any]], *, collapsed: bool = False) -> list[SweepCell]:
+    """Every combination of the values, the last option's changing fastest; an `InputError` if one cannot be run.
+    `collapsed`: an estimator that lacks a number of another's has one cell for all values of that number.
+    """
     for name in values:
         if name in base.options:
             raise InputError(
                 f"{name} is given as one value ({shown(base.options[name])}) and as several. Keep one of the two."
             )
-    cells = []
+    lacking = _lacking(base, values) if collapsed else {}
+    cells: dict[tuple[Any, ...], SweepCell] = {}
     for combination in itertools.product(*values.values()):
-        chosen = dict(zip(values, combination, strict=True))
+        whole = dict(zip(values, combination, strict=True))
+        without = lacking.get(whole.get("estimator"), frozenset())
+        chosen = {name: value for name, value in whole.items() if name not in without}
+        if (key := tuple(chosen.items())) in cells:
+            continue
         try:
-            cells.append(SweepCell(chosen, base.configured(chosen)))
+            cells[key] = SweepCell(chosen, base.configured(chosen, without))
         except InputError as error:
             named = ", ".join(f"{name} = {written(value)}" for name, value in chosen.items())
             raise InputError(f"the cell {named} cannot be run: {error}") from error
-    return cells
+    return list(cells.values())
+
+
+def _lacking(base: Base, values: Mapping[str, Sequence[Any]]) -> dict[Any, frozenset[str]]:
+    """The numbers given that each estimator of several lacks, and another of them has."""
+    given = {*values, *base.options} - option_names().keys()
+    has = {
+        each: given & numbers_of_estimator(each).keys() for each in values.get("estimator", ()) if known_estimator(each)
+    }
+    return {each: frozenset().union(*has.values()) - own for each, own in has.items()}
 
 
 class GridPlan:
@@ -221,7 +237,7 @@ class GridPlan:
 
     def __init__(self, base: Base, values: Mapping[str, Iterable[Any]]) -> None:
         self.base, self.values = base, checked_values(values)
-        self.cells = {cell.name: cell for cell in cells_of(base, self.values)}
+        self.cells = {cell.name: cell for cell in cells_of(base, self.values, collapsed=True)}
         check_effects({**base.options, **self.values}, [cell.configuration for cell in self.cells.values()])
         self.first, self.planned = next(iter(self.cells.values())), len(self.cells)
         self.amount = f"{self.planned} cells"

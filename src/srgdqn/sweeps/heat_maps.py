@@ -39,7 +39,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
     of the others; with more than twelve such combinations, one of the best score over the others.
     """
     figure = Figure(layout="constrained")
-    names = list(sweep.cells[0].values) if sweep.cells else []
+    names = sweep.names if sweep.cells else []
     if "space" in sweep.plan or len(names) < 2:
         _draw_points(figure, sweep, names)
     else:
@@ -73,12 +73,14 @@ def _draw_points(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
     figure.set_size_inches(_WIDTH * len(panels), _HEIGHT)
     table = sweep.table
     for axes, name in zip(panels, names, strict=False):
-        values = [cell.values[name] for cell in sweep.cells]
+        values = [cell.values[name] for cell in sweep.cells if name in cell.values]
+        having = np.array([name in cell.values for cell in sweep.cells])
         numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         categories = () if numeric else tuple(dict.fromkeys(map(written, values)))
         x = np.array(values, float) if numeric else np.array([categories.index(written(value)) for value in values])
         order = np.argsort(x, kind="stable")
-        score, low, high = (table[column].to_numpy()[order].astype(float) for column in _INTERVAL)
+        cells = np.flatnonzero(having)[order]
+        score, low, high = (table[column].to_numpy()[cells].astype(float) for column in _INTERVAL)
         alone = len(names) == 1 and numeric and "space" not in sweep.plan
         series = Series(
             "",
@@ -94,7 +96,7 @@ def _draw_points(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
         draw_panel(axes, Panel("", _LABELS[sweep.score], {name: name}, (series,), log_x=log_x, categories=categories))
         if alone:
             axes.plot(x[order], score, linestyle="none", marker="o", markersize=4, color=BLUE, zorder=4)
-        for place, value, cell in zip(x[order], score, order, strict=True):
+        for place, value, cell in zip(x[order], score, cells, strict=True):
             if (text := _diverged_text(table, int(cell))) and np.isfinite(value):
                 _mark(axes, float(place), float(value), text, color=RED, offset=5)
 
@@ -105,7 +107,9 @@ _INTERVAL = ("score", "score_low", "score_high")
 def _draw_maps(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
     """Heat maps over the first two options."""
     axis_y, axis_x, *others = names
-    tried = {name: list(dict.fromkeys(cell.values[name] for cell in sweep.cells)) for name in names}
+    tried = {
+        name: list(dict.fromkeys(cell.values[name] for cell in sweep.cells if name in cell.values)) for name in names
+    }
     planned = {name: list(sweep.plan["values"][name]) for name in (axis_y, axis_x)}
     combinations = [
         dict(zip(others, chosen, strict=True)) for chosen in itertools.product(*(tried[name] for name in others))
@@ -154,10 +158,15 @@ def _draw_map(
         return number == best, not often[number], scores[number] if np.isfinite(scores[number]) else -np.inf
 
     for number, cell in enumerate(sweep.cells):
-        if all(cell.values[name] == value for name, value in fixed.items()):
-            at = tuple(planned[name].index(written(cell.values[name])) for name in along)
-            if chosen[at] < 0 or rank(number) > rank(chosen[at]):
-                shown[at], chosen[at] = scores[number], number
+        if all(cell.values.get(name, value) == value for name, value in fixed.items()):
+            # One whose estimator lacks a number stands for all its values.
+            places = [
+                [planned[name].index(written(cell.values[name]))] if name in cell.values else range(len(planned[name]))
+                for name in along
+            ]
+            for at in itertools.product(*places):
+                if chosen[at] < 0 or rank(number) > rank(chosen[at]):
+                    shown[at], chosen[at] = scores[number], number
     image = axes.imshow(shown, origin="lower", aspect="auto", cmap="viridis", vmin=limits[0], vmax=limits[1])
     axes.set(xlabel=axis_x, ylabel=axis_y)
     axes.set_xticks(range(shown.shape[1]), planned[axis_x])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Sweep(About):
         (`failure`) alone.
         """
         tried = self._tried
-        values = {name: _column([cell[name] for cell in tried]) for name in (tried[0] if tried else ())}
+        values = {name: _column([cell.get(name) for cell in tried]) for name in self.names}
         rows = [row_of(result, self.score, self.diverged_score, self.threshold) for result in self.results]
         kinds = dict.fromkeys(("rounds", "diverged", "final_reward_rounds"), pl.Int64) | {"often_diverged": pl.Boolean}
         columns = rows[0] if rows else {}
@@ -68,6 +69,11 @@ class Sweep(About):
                 pl.Series("failure", reasons, pl.String),
             ]
         )
+
+    @property
+    def names(self) -> list[str]:
+        """The options that cells differ in. A cell lacks the numbers that its estimator has not."""
+        return list(dict.fromkeys(itertools.chain(*self._tried)))
 
     @functools.cached_property
     def diverged_score(self) -> float | None:
