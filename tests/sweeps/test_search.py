@@ -145,11 +145,11 @@ def test_every_corner_of_the_space_is_checked_before_anything_runs() -> None:
 def test_a_refused_trial_counts_and_has_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     real, refused = Base.configured, []
 
-    def configured(base: Base, values: Any) -> Any:
+    def configured(base: Base, values: Any, *without: Any) -> Any:
         if values["eta"] not in (1e-4, 1e-1) and len(refused) < 2:
             refused.append(values)
             raise InputError("these cannot be run together.")
-        return real(base, values)
+        return real(base, values, *without)
 
     monkeypatch.setattr(Base, "configured", configured)
     assert len(found(trials=5).cells) == 3
