@@ -100,7 +100,8 @@ def require_form(what: str, found: Any, expected: Any, likeness: str, *, types: 
     """A `UserCodeError` where a pytree has another structure than the one expected, or arrays of other shapes (or, with
     `types`, of other types).
     """
-    if jax.tree.structure(found) != jax.tree.structure(expected):
+    forms: list[Any] = [jax.tree.structure(each) for each in (found, expected)]
+    if forms[0] != forms[1]:
         mine, its = _in_words(found), _in_words(expected)
         other = " with other settings" if mine == its else ""
         raise UserCodeError(f"{what} is {mine}{other}, but {likeness} is {its}. Give both the same structure.")
