@@ -96,16 +96,12 @@ def calling(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _form(tree: Any) -> Any:
-    return jax.tree.structure(tree)
-
-
 def require_form(what: str, found: Any, expected: Any, likeness: str, *, types: bool = False) -> None:
     """A `UserCodeError` where a pytree has another structure than the one expected, or arrays of other shapes (or, with
     `types`, of other types).
     """
-    form, needed = map(_form, (found, expected))
-    if form != needed:
+    forms: list[Any] = [jax.tree.structure(each) for each in (found, expected)]
+    if forms[0] != forms[1]:
         mine, its = _in_words(found), _in_words(expected)
         other = " with other settings" if mine == its else ""
         raise UserCodeError(f"{what} is {mine}{other}, but {likeness} is {its}. Give both the same structure.")

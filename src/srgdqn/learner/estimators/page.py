@@ -6,31 +6,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from srgdqn.learner.estimator import Direction, Estimator, Number, Work, recursion
-from srgdqn.learner.estimators.storm import Memory, init
-from srgdqn.learner.estimators.window_svrg import rows
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Bool
-
     from srgdqn.learner.estimator import Query
     from srgdqn.learner.networks import Parameters
+
+
+class Memory(NamedTuple):
+    """θ and Δ of the batch before."""
+
+    theta: Parameters
+    delta: Parameters
+
+
+def init(theta: Parameters, work: Work) -> Memory:
+    """Nothing to remember: the first iteration takes a large sample."""
+    import jax
+    import jax.numpy as jnp
+
+    del work
+    return Memory(theta, jax.tree.map(jnp.zeros_like, theta))
 
 
 def direction(memory: Memory, theta: Parameters, previous: None, query: Query) -> Direction:
     """A large sample's gradient by a coin, or else the recursion."""
     del previous
-    return renewed(memory, theta, query, (query.coin < query.numbers["refresh"]) | (query.clock.iteration == 0))
-
-
-def renewed(memory: Memory, theta: Parameters, query: Query, due: Bool[Array, ""]) -> Direction:
-    """The recursion, begun anew from a large sample where that is due."""
-    gradient = query.on_batch(theta)
-    delta = recursion(gradient, query.numbers["coefficient"], query.on_batch(memory.theta), memory.delta)
+    due = (query.coin < query.numbers["refresh"]) | (query.clock.iteration == 0)
+    gradient, reference = query.on_batch(theta), query.on_batch(memory.theta)
+    delta = recursion(gradient, query.numbers["coefficient"], reference, memory.delta)
     delta = query.where(due, lambda: query.on_replay(theta), delta)
     return Direction(delta, gradient, Memory(theta, delta))
+
+
+def rows(work: Work) -> int:
+    """K·N."""
+    return int(work.numbers["anchor_batches"]) * work.batch_size
 
 
 def _queries(work: Work) -> float:

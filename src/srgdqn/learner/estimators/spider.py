@@ -7,16 +7,29 @@ v = g(θ; D) - c (g(θ_before; D) - v_before)       otherwise
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from srgdqn.learner.estimator import Direction, Estimator, Number, Work
-from srgdqn.learner.estimators.page import renewed
-from srgdqn.learner.estimators.storm import Memory, init
-from srgdqn.learner.estimators.window_svrg import rows
+from srgdqn.learner.estimator import Direction, Estimator, Number, Work, recursion
 
 if TYPE_CHECKING:
     from srgdqn.learner.estimator import Query
     from srgdqn.learner.networks import Parameters
+
+
+class Memory(NamedTuple):
+    """θ and v of the batch before."""
+
+    theta: Parameters
+    v: Parameters
+
+
+def init(theta: Parameters, work: Work) -> Memory:
+    """Nothing to remember: the first iteration takes a large sample."""
+    import jax
+    import jax.numpy as jnp
+
+    del work
+    return Memory(theta, jax.tree.map(jnp.zeros_like, theta))
 
 
 def direction(memory: Memory, theta: Parameters, previous: None, query: Query) -> Direction:
@@ -26,9 +39,17 @@ def direction(memory: Memory, theta: Parameters, previous: None, query: Query) -
     import optax
 
     del previous
-    made = renewed(memory, theta, query, query.clock.iteration % query.numbers["every"] < 1)
-    factor = jnp.minimum(1.0, query.numbers["radius"] / optax.tree.norm(made.delta))
-    return made._replace(delta=jax.tree.map(lambda leaf: factor * leaf, made.delta))
+    due = query.clock.iteration % query.numbers["every"] < 1
+    gradient, reference = query.on_batch(theta), query.on_batch(memory.theta)
+    v = recursion(gradient, query.numbers["coefficient"], reference, memory.v)
+    v = query.where(due, lambda: query.on_replay(theta), v)
+    factor = jnp.minimum(1.0, query.numbers["radius"] / optax.tree.norm(v))
+    return Direction(jax.tree.map(lambda leaf: factor * leaf, v), gradient, Memory(theta, v))
+
+
+def rows(work: Work) -> int:
+    """K·N."""
+    return int(work.numbers["anchor_batches"]) * work.batch_size
 
 
 def _queries(work: Work) -> float:
