@@ -68,6 +68,7 @@ def test_a_budget_of_none_is_none_given() -> None:
         (("CartPole", "DQN"), {}, "unknown algorithm 'DQN'. Did you mean 'dqn-adam'"),
         (("CartPole", "Double_DQN"), {}, "Give 'dqn-adam' with bootstrap = 'double' and target = 'hard' or 'polyak'."),
         (("CartPole", "MlpPolicy"), {}, "The algorithm comes first: 'dqn-adam', say."),
+        (("CartPole", "rainbow"), {}, "Give 'dqn-adam' with its parts: bootstrap = 'double'"),
         (("CartPole",), dict(readings="printd"), "unknown set of readings 'printd'. Did you mean 'printed'?"),
         (("CartPole",), dict(readings=1), "readings is 1, which is not a name"),
         (("CartPole",), dict(reading="printed"), "unknown option 'reading'. Did you mean 'readings'?"),

@@ -85,11 +85,16 @@ ADAM_STEPS = ("srg-adam-steps", "svr-adam-steps", "sgd-adam-steps", "sgd-adam-st
 
 
 _DOUBLE = "Give 'dqn-adam' with bootstrap = 'double' and target = 'hard' or 'polyak'."
+_RAINBOW = (
+    "Give 'dqn-adam' with its parts: bootstrap = 'double', target = 'hard', dueling, noisy, sampling = 'prioritised', "
+    "n_step = 3, and loss = 'c51' with value_min and value_max."
+)
 _POLICY = "Leave the policy out: the network is chosen by the observations. The algorithm comes first: 'dqn-adam', say."
 # What other libraries call an algorithm, or give in its place, and what to give here.
 _ELSEWHERE = {
     "dqn": "Did you mean 'dqn-adam' (as it is mostly run) or 'dqn-sgd' (as in the paper)?",
     **dict.fromkeys(("ddqn", "double-dqn", "doubledqn"), _DOUBLE),
+    "rainbow": _RAINBOW,
     **dict.fromkeys(("mlppolicy", "cnnpolicy", "multiinputpolicy"), _POLICY),
 }
 
