@@ -48,7 +48,7 @@ def test_completion_scripts(shell: str, sign: str, capsys: pytest.CaptureFixture
     ("typed", "offered"),
     [
         ("train CartPole dqn-sgd --inner-b", "--inner-batch"),
-        ("train --loss h", "huber"),
+        ("train --loss hu", "huber"),
         ("train Mou", "MountainCar"),
         ("eval", "evaluate"),
     ],

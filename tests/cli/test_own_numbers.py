@@ -206,7 +206,6 @@ def test_sweeps_and_searches_over_numbers(capsys: pytest.CaptureFixture[str]) ->
         (["--search", "strength=0.1..2"], "the cell strength = 2.0 cannot be run: strength is 2.0, but must be from"),
         (["--search", "copies=1..2.5"], "copies is 2.5, which is not a whole number"),
         (["--strength", "0.1", "0.1"], "strength is given 0.1 twice"),
-        (["--estimator", "weighed", "sgd", "--strength", "0.1"], "the cell estimator = sgd cannot be run: strength is"),
     ):
         assert says in refused(capsys, *base, *words)
     forget()

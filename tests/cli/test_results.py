@@ -91,7 +91,7 @@ def test_compare_shows_errors_of_directions_where_they_were_measured(
         result.save(tmp_path / name)
     assert main(["compare", "srg", "svr"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["srg-dqn", "0.5", "0.25", "0.75", "1/1"] in rows
+    assert ["srg-dqn", "0.5", "0.25", "0.1", "0.75", "1/1"] in rows
     assert main(["compare", "svr"]) == 0
     assert "relative error" not in capsys.readouterr().out
 

@@ -102,7 +102,7 @@ WHOLE = dumps(configure("MountainCar"))
         ('readings = "corrected"', 'reading = "corrected"', "'reading'. Did you mean 'readings'?"),
         ('algorithm = "srg-dqn"', 'algorithm = "srg-dqn"\neta = 1', "unknown key in the configuration 'eta'"),
         ('algorithm = "srg-dqn"', "x = " + "[" * 50_000, "this is not TOML"),
-        ('algorithm = "srg-dqn"', "#" * 70_000, "this has 71"),
+        ('algorithm = "srg-dqn"', "#" * 70_000, "characters, and a configuration at most 65536"),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_its_key(old: str, new: str, said: str) -> None:

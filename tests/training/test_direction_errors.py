@@ -29,7 +29,7 @@ from srgdqn.training.job_split import Share
 from srgdqn.training.loop import configuration_digest, record, segments
 from srgdqn.training.program import programs_for
 from srgdqn.training.rounds import Trained
-from tiny import bits, outcome, reproducible, tiny
+from tiny import TINY, bits, outcome, reproducible, tiny
 from translation import flat, from_packed, mean_gradient, options_of, to_packed, to_parameters
 
 SIZES = (3, 5, 2)
@@ -346,14 +346,9 @@ def test_it_is_saved_with_the_run_and_logged(tmp_path: Path) -> None:
 
         def close(self) -> None: ...
 
-    measured = srgdqn.train("CartPole", **tiny_options(), loggers=[Logger()], progress=False)
+    measured = srgdqn.train("CartPole", **{**TINY, **RUN, **ON, "rounds": 1}, loggers=[Logger()], progress=False)
     measured.save(tmp_path / "run")
     table = srgdqn.load(tmp_path / "run").directions
     assert table.equals(measured.directions)
     assert [(each.step, each.errors.squared_error) for each in logged] == table.select("step", "squared_error").rows()
     assert "measure" in set(measured.timings["phase"])
-
-
-def tiny_options() -> dict[str, Any]:
-    configuration, _ = tiny(**{**RUN, "rounds": 1}, **ON)
-    return {name: value for name, value in configuration.options().items() if name != "task"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from scipy import stats
 
 from srgdqn.config import Configuration
 from srgdqn.learner.estimator import Origin
-from srgdqn.learner.estimators.saga_replay import Table, mean_of
+from srgdqn.learner.estimators.saga_replay import Table, looked_up, mean_of
 from srgdqn.training.batches import choose_rows, target_renewed
 from srgdqn.training.draws import BatchDraws, Draws, draw_block
 
@@ -125,10 +126,12 @@ def test_rows_of_a_replay_that_was_emptied(before: int) -> None:
 
 def test_a_table_over_a_replay_that_was_emptied_forgets_what_was_in_it() -> None:
     origin = Origin(jnp.arange(2), jnp.asarray([41, 42]), jnp.asarray(48), jnp.asarray(8))
-    table = Table(jnp.arange(6.0), jnp.asarray([41, 42, 33, 39, 40, 0]))
-    mean, held = mean_of(table, SimpleNamespace(origin=origin))  # type: ignore[arg-type]
-    assert held.tolist() == [True, True, False, False, False, False]
-    assert float(mean) == 0.5
+    gradients, made_at = jnp.arange(6.0)[:, None], jnp.asarray([41, 42, 33, 39, 40, 0])
+    before = Table(gradients, made_at, gradients[:5].sum(0), jnp.asarray(0))
+    query: Any = SimpleNamespace(origin=origin, where=lambda due, yes, no: jnp.where(due, yes(), no))
+    table, _, known = looked_up(before, query)
+    assert known.tolist() == [True, True]
+    assert float(mean_of(table)[0]) == 0.5  # of steps 41 and 42 alone: 40 is before the newest eight
 
 
 @pytest.mark.parametrize("interval", [1, 3, 8, 10, 21, 64])

@@ -247,6 +247,6 @@ def test_what_is_evaluated_follows_what_its_function_reads(monkeypatch: pytest.M
 
 def test_an_estimator_per_batch_needs_no_inner_iterations() -> None:
     usual = srgdqn.train("CartPole", "dqn-storm", **HOW, kernel="xla")
-    no_inner = {**HOW, "inner_iterations": 0, "anchor_step": False}
+    no_inner = {**HOW, "inner_iterations": 0}
     without = srgdqn.train("CartPole", "dqn-storm", **no_inner, kernel="xla")
     assert without.curves.equals(usual.curves)

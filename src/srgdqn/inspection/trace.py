@@ -352,7 +352,7 @@ def _transition(inputs: IterationInputs, row: int) -> dict[str, Any]:
         "made_at": int(inputs.made_at[row]),
         "observation": observation.ravel().tolist() if shown else None,
         "action": int(made.action),
-        "reward": float(made.reward),
+        "reward": float(reward),
         "next_observation": next_observation.ravel().tolist() if shown else None,
         "terminated": bool(made.terminated),
     }
