@@ -1,5 +1,6 @@
 """What all tests share: the reference can be imported, and hypothesis tries the same examples every time."""
 
+import gc
 import os
 import signal
 import sys
@@ -24,6 +25,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No deadline: the first example of a shape pays for compiling it.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.load_profile("repeatable")
+
+
+_MAPS = Path("/proc/self/maps")
+_MANY = 20_000
+"""Parts of memory that a process has mapped. Linux grants 65,530, every compiled program takes some, and XLA crashes
+where it gets none.
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten_programs() -> Iterator[None]:
+    """Forgets compiled programs before there are too many in a process."""
+    yield
+    if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MANY:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
