@@ -89,7 +89,7 @@ def _runs(algorithm: str, steps: int) -> dict[str, Spent]:
 
     def train(steps: int, **changed: Any) -> Spent:
         before = resets.seconds + moves.seconds, acting.seconds, moves.calls
-        options = {**shared_options(_HIDDEN), **TARGET_NETWORK, **changed}
+        options = {**shared_options(_HIDDEN, algorithm), **TARGET_NETWORK, **changed}
         began = time.perf_counter()
         srgdqn.train(task, algorithm, rounds=1, steps=steps, **options)
         return Spent(

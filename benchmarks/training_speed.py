@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 import srgdqn
+from job.our_options import used_step_sizes
 from srgdqn.kernel.build import NoKernelError, library
 
 LANES = 32  # whole teams of the kernel's; what a lane of XLA's costs is the same from 8 on
@@ -33,7 +34,7 @@ def steps_per_second(task: str, algorithm: str, *, segments: int, learning: bool
         evaluation_interval=None,
         evaluation_episodes=1,
         progress=False,
-        **STILL,
+        **used_step_sizes(algorithm, **STILL),
         **options,
     )
     if result.rounds["diverged_at"].count():

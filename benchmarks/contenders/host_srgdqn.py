@@ -20,7 +20,7 @@ ALGORITHMS = ("dqn-adam", "srg-dqn", "svr-dqn")
 
 
 def prepare(job: Job, algorithm: str, environments: int) -> Callable[[int], int]:
-    options: dict[str, Any] = dict(environments=environments, **shared_options(job.hidden), **TARGET_NETWORK)
+    options: dict[str, Any] = dict(environments=environments, **shared_options(job.hidden, algorithm), **TARGET_NETWORK)
     srgdqn.train(job.gymnasium_id, algorithm, rounds=1, steps=WARM_UP_STEPS, seed=job.seed, **options)
 
     def run(seed: int) -> int:

@@ -17,7 +17,7 @@ ALGORITHMS = ("dqn-adam", "dqn-sgd", "srg-dqn")
 
 
 def options_of(job: Job, algorithm: str, kernel: str = "auto") -> dict[str, Any]:
-    shared = dict(kernel=kernel, **shared_options(job.hidden))
+    shared = dict(kernel=kernel, **shared_options(job.hidden, algorithm))
     if job.rounds == 1:
         shared["lanes"] = 1
     if algorithm == "srg-dqn":
