@@ -104,5 +104,5 @@ EXPERIMENT = Experiment(
     ),
     cells=figure_3_right.cells,
     show=show,
-    budget_seconds=240,
+    budget_seconds=10,
 )

@@ -197,5 +197,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=420,
+    budget_seconds=110,
 )

@@ -174,5 +174,5 @@ EXPERIMENT = Experiment(
     paper_says="The recursive anchors' being closer to the exact ones is another reason why SRG-DQN performs better.",
     cells=cells,
     show=show,
-    budget_seconds=180,
+    budget_seconds=60,
 )

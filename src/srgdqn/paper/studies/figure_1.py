@@ -181,5 +181,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=200,
+    budget_seconds=80,
 )

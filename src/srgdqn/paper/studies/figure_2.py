@@ -377,6 +377,6 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=400,
+    budget_seconds=50,
     in_all_readings=True,
 )

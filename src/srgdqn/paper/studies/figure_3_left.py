@@ -148,5 +148,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=330,
+    budget_seconds=40,
 )

@@ -152,5 +152,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=240,
+    budget_seconds=110,
 )

@@ -317,5 +317,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=120,
+    budget_seconds=60,
 )

@@ -274,5 +274,5 @@ EXPERIMENT = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=100,
+    budget_seconds=60,
 )

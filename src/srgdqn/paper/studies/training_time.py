@@ -176,5 +176,5 @@ EXPERIMENT = Experiment(
     paper_says="SRG-DQN outperforms the baselines in terms of training time (introduction; no figure shows it).",
     cells=cells,
     show=show,
-    budget_seconds=60,
+    budget_seconds=20,
 )
