@@ -589,5 +589,5 @@ def test_the_first_screen_counts_readings_for_and_against() -> None:
         more = [row for row in own.to_dicts() if not row["sgd void"] and row["sgd low"] > 0]
         assert f"{len(more)} of {own.height} on {task}" in found.answer[0]
     learned = [int((rows.filter(task=task)["learned"] > 0).sum()) for task in TASKS]
-    assert f"in only {learned[0]}, {learned[1]} and {learned[2]} of them." in found.answer[0]
+    assert f"learned at all in {learned[0]}, {learned[1]} and {learned[2]} of them." in found.answer[0]
     assert found.section == "factorial"

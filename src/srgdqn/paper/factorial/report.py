@@ -59,8 +59,8 @@ def in_brief(evidence: Evidence) -> Aside:
     best = _listed([percent(_share(tables["shares"], task, "best", OURS)["estimate"]) for task in TASKS])
     answer = (
         "Over all combinations of what the paper leaves open, variance reduction adds reward to the same updates "
-        f"(95 %, each by itself) in {_listed(gains)}; it costs reward in {losses}. But any algorithm has learned "
-        f"anything in only {learned} of them.",
+        f"(95 %, each by itself) in {_listed(gains)}; it costs reward in {losses}. Some algorithm has learned "
+        f"at all in {learned} of them.",
         f"SRG-DQN is the best of six algorithms in {best} of them; if all were alike, it would be in 17 %.",
     )
     return Aside("And with other readings?", answer, "factorial")
