@@ -263,11 +263,18 @@ def text_of(value: Any) -> str:
     ('20001', '–', '–', '−∞', '1 × 10¹¹⁰')
     >>> text_of("31% of 100, -0.5 [-1, +0.2] by dqn-2")
     '31 % of 100, −0.5 [−1, +0.2] by dqn-2'
+    >>> text_of("3.2e-05*"), text_of("1e-05"), text_of("srg-dqn-1e5")
+    ('3.2 × 10⁻⁵*', '1 × 10⁻⁵', 'srg-dqn-1e5')
     """
     if value is None:
         return "–"
     text = _number(value) if isinstance(value, float) else re.sub(r"(?<=\d)%", " %", str(value))
+    text = re.sub(r"(?<![\w.\-])(\d(?:\.\d+)?)e(-\d+)", lambda found: f"{found[1]} × 10{_power(found[2])}", text)
     return re.sub(r"(?<![\w.\-])-(?=[\d.∞])", "−", text)
+
+
+def _power(exponent: str) -> str:
+    return str(int(exponent)).translate(_RAISED)
 
 
 def _number(value: float) -> str:
@@ -279,7 +286,7 @@ def _number(value: float) -> str:
     if 9_999.5 <= size < 1e9:
         return f"{value:,.0f}"
     digits, power = f"{value:.2e}".split("e")
-    return f"{float(digits):g} × 10{str(int(power)).translate(_RAISED)}"
+    return f"{float(digits):g} × 10{_power(power)}"
 
 
 def _cell(text: str) -> str:
