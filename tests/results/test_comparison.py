@@ -236,3 +236,10 @@ def test_departures_are_from_what_the_names_stand_for() -> None:
     assert departures(synthetic("Pendulum", "dqn-gd", rounds=1).configuration) == {}
     assert departures(synthetic("Pendulum", "dqn-gd", kernel="xla").configuration) == {}
     assert differing_options([configuration, configuration]) == []
+
+
+def test_runs_that_differ_in_more_than_a_label_can_tell_have_their_names() -> None:
+    many = synthetic(eta=0.3, alpha=0.2, gamma=0.5, batch_size=32, inner_iterations=3, rounds=1)
+    runs = [many, synthetic(rounds=1)]
+    assert distinct_labels(runs, ["one", "other"]) == ["srg-dqn, one", "srg-dqn, other"]
+    assert distinct_labels([synthetic(eta=0.3, rounds=1), runs[1]], ["one", "other"])[0] == "srg-dqn, eta 0.3"

@@ -348,20 +348,25 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
         )
 
 
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
 def _of_distributions(o: SimpleNamespace) -> Iterator[str]:
     ends = {"value_min": o.value_min, "value_max": o.value_max}
     given = [f"{name} = {value}" for name, value in ends.items() if value is not None]
     if o.loss not in ("c51", "hl-gauss"):
         if given:
             yield (
-                f"{' and '.join(given)} is of a distribution over atoms, but loss = {o.loss!r} has none. Give loss = "
-                "'c51' or 'hl-gauss', or leave it out."
+                f"{' and '.join(given)} {_are(given)} of a distribution over atoms, but loss = {o.loss!r} has none. "
+                "Give loss = 'c51' or 'hl-gauss', or leave it out."
             )
         return
     missing = [name for name, value in ends.items() if value is None]
     if missing:
         yield (
-            f"loss = {o.loss!r} is of a distribution over {o.atoms} atoms, but {' and '.join(missing)} was not given. "
+            f"loss = {o.loss!r} is of a distribution over {o.atoms} atoms, but {' and '.join(missing)} "
+            f"{'was' if len(missing) == 1 else 'were'} not given. "
             "Give the least and the largest discounted return that can be, such as value_min = 0 and value_max = 100."
         )
     elif not o.value_min < o.value_max:

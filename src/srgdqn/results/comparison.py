@@ -227,17 +227,23 @@ def require_one_task(results: Sequence[Result]) -> None:
         )
 
 
+_MOST_TOLD = 4
+"""Differences in the label of a run."""
+
+
 def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = None) -> list[str]:
     """A label for every run: its algorithm and, where several runs share that, what differs between them.
 
-    `names`, such as folders, distinguish runs that differ in nothing else; by default those are numbered.
+    `names`, such as folders, distinguish runs that differ in nothing else, or in more than a label can tell; by default
+    those are numbered.
     """
     configurations = [result.configuration for result in results]
-    labels = []
-    for configuration in configurations:
-        alike = [other for other in configurations if other.algorithm == configuration.algorithm]
-        labels.append(", ".join([configuration.algorithm, *_differences(configuration, alike)]))
     fallback = [f"run {index + 1}" for index in range(len(results))] if names is None else names
+    labels = []
+    for configuration, name in zip(configurations, fallback, strict=True):
+        alike = [other for other in configurations if other.algorithm == configuration.algorithm]
+        told = list(_differences(configuration, alike))
+        labels.append(", ".join([configuration.algorithm, *(told if len(told) <= _MOST_TOLD else [name])]))
     return [
         f"{label}, {name}" if labels.count(label) > 1 else label for label, name in zip(labels, fallback, strict=True)
     ]

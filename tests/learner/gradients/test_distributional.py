@@ -206,7 +206,7 @@ def test_a_network_of_ones_own_gives_logits_for_every_action() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"loss": "c51"}, "value_min and value_max was not given"),
+        ({"loss": "c51"}, "value_min and value_max were not given"),
         ({"loss": "hl-gauss", "value_min": 0.0}, "but value_max was not given"),
         ({"loss": "c51", "value_min": 2.0, "value_max": 2.0}, "Give a value_max above value_min"),
         ({"value_min": 0.0}, "loss = 'squared' has none"),
