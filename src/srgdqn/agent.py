@@ -40,6 +40,7 @@ from srgdqn.results.result import Which
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
 from srgdqn.runs.snapshots import Tensors
 from srgdqn.runs.tables import POLICIES, frame
+from srgdqn.training.best_policies import BestPolicies
 from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.gradient_noise import GradientNoise
@@ -150,6 +151,8 @@ class Agent:
         self.close()
         self._round.task = task
         self._round.configuration = renamed(self.configuration, task.name)
+        if self._round.best is not None:  # whose returns were another environment's
+            self._round.best = BestPolicies(1, self._round.policies)
 
     def _task_in(self, environment: Environment) -> HostTask:
         task = host_task(self.configuration, source_of(environment))

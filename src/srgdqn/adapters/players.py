@@ -254,7 +254,8 @@ class VectorPlayer:
         acting = np.flatnonzero(~self._resetting)
         chosen = np.zeros(len(self._resetting), int)
         masks: Any = (self._masks[acting],) if self._masked else ()
-        chosen[acting] = policy.rows(self._present[acting], *masks)
+        if len(acting):  # else all begin an episode
+            chosen[acting] = policy.rows(self._present[acting], *masks)
         for place, index in enumerate(acting):
             explored = chances.random_action(used + place, self.episodes, *(each[place] for each in masks))
             if explored is not None:

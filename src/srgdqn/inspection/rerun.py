@@ -184,13 +184,13 @@ class Rerun:
         run's own state between them is not at hand: the others have that before the first, and no state after them.
         """
         own, block, before, active = self._rounds[0], self.blocks, self._state(), self.active
+        if before.learner.priorities is not None and self._configuration.training.gradient_steps > 1:
+            raise InputError(
+                "its batches are drawn by priorities that change between the outer iterations after a block "
+                "(sampling = 'prioritised', gradient_steps > 1), which are not at hand, so that none can be traced."
+            )
         self._run(block + 1)
         if before.learner.priorities is not None:
-            if self._configuration.training.gradient_steps > 1:
-                raise InputError(
-                    "its batches are drawn by priorities that change between the outer iterations after a block "
-                    "(sampling = 'prioritised', gradient_steps > 1), which are not at hand, so that none can be traced."
-                )
             before = before._replace(learner=self._remember(before.learner, np.int32(self.steps)))
         if not (active and int(self._limits.first_learning) <= block < int(self._limits.last_block)):
             return []

@@ -173,7 +173,7 @@ def run_block(
         situation=_where(lane.active, acted.situation, lane.situation),
         ring=acted.ring,  # masked where it was written
         # Where several were made, those before the one that failed count.
-        learner=_learnt(lane.active & (healthy | (program.updates > 1)), learner, lane.learner),
+        learner=_where(lane.active & (healthy | (program.updates > 1)), learner, lane.learner),
         normaliser=_where(lane.active, acted.normaliser, lane.normaliser),
         episodes=jnp.where(lane.active, acted.episodes, lane.episodes),
         active=lane.active & healthy & ~finished,
@@ -235,12 +235,12 @@ def _learn(
         after, diagnostics, probed = _learn_once(program, lane, learner, index, limits, batch, data)
         diagnostics, probed = _where(healthy, (diagnostics, probed), before)
         healthy &= jnp.isfinite(diagnostics[2:4]).all()
-        return (_learnt(healthy, after, learner), healthy, (diagnostics, probed)), None
+        return (_where(healthy, after, learner), healthy, (diagnostics, probed)), None
 
     first = _learn_once(program, lane, lane.learner, index, limits, draws.batch(), data)
     healthy = jnp.isfinite(first[1][2:4]).all()
     others = jax.tree.map(lambda leaf: leaf[1:], draws.batches)
-    start = (_learnt(healthy, first[0], lane.learner), healthy, first[1:])
+    start = (_where(healthy, first[0], lane.learner), healthy, first[1:])
     (learner, _, (diagnostics, probed)), _ = jax.lax.scan(update, start, others)
     return learner, diagnostics, probed
 
@@ -311,12 +311,6 @@ def remembering(configuration: Configuration, learner: LearnerState, written: Ar
     if learner.priorities is None:
         return learner
     return learner._replace(priorities=remember(configuration, learner.priorities, written))
-
-
-def _learnt(condition: Bool[Array, ""], new: LearnerState, old: LearnerState) -> LearnerState:
-    """The new state under a condition, without copying priorities: they matter to nobody once it does not hold."""
-    chosen: LearnerState = _where(condition, new._replace(priorities=None), old._replace(priorities=None))
-    return chosen._replace(priorities=new.priorities)
 
 
 def _where(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:

@@ -128,7 +128,8 @@ def make_batch(
             raise ValueError(f"bootstrap = {settings.bootstrap!r} looks at θ_0 as well: give `online`")
 
         def outputs(theta: Parameters, observations: Array, at_target: int) -> Array:
-            return network.outputs(theta, observations, drawn(_NEXT if theta is online else at_target))
+            what = _NEXT if theta is online and at_target == _TARGET else at_target
+            return network.outputs(theta, observations, drawn(what))
 
         def q(theta: Parameters, observations: Array = next_observation, at_target: int = _TARGET) -> Array:
             if settings.target_networks > 1 and _like(theta, frozen):  # mean_k Q(S, a; θ_k), which share noise
