@@ -27,6 +27,7 @@ from srgdqn.paper.findings import (
     forest,
     forest_table,
     interaction_rows,
+    periods_note,
     queries_per_batch,
     rules_text,
     small_table,
@@ -315,6 +316,40 @@ def test_the_section_lists_every_contrast_without_raw_numbers() -> None:
     assert any("an arm has not learned" in text for text in frame["contrast, with its 95 % interval"])
     assert not any(kind.is_float() for table in shown.tables for kind in table.frame.schema.values())
     assert "seed 1" in rules_text(evidence(found))
+
+
+def test_differences_of_arms_most_of_whose_rounds_diverged_are_dashes() -> None:
+    both = lost_on_cartpole(["srg-dqn", "sgd-inner-adam"])
+    four = lost_on_cartpole(["srg-dqn", "sgd-inner-adam", "srg-dqn-no-adam", "sgd-inner"])
+    places = contrasts().filter(against="svr-dqn").select("readings", "task", "estimate", "low", "high")
+    for shares, lost_of_contrasts, lost_of_interactions in ((both, 1, 0), (four, 2, 1), (scores(), 0, 0)):
+        given = [
+            Table("confirmation-scores", "", shares),
+            Table("confirmation-contrasts", "", contrasts()),
+            Table("confirmation-interaction", "", places),
+        ]
+        shown = confirmed_section(dataclasses.replace(evidence(judgements()), tables=given)).tables[2:]
+        for table, lost in zip(shown, (lost_of_contrasts, lost_of_interactions), strict=True):
+            blank = table.frame.filter(pl.col("estimate").is_null())
+            assert blank.height == lost
+            assert set(blank.select("readings", "task").rows()) <= {("printed", "CartPole")}
+            assert blank["low"].is_null().all()
+            assert ("A dash: more than half" in table.note) == (lost > 0)
+
+
+def test_claims_that_the_other_target_period_turns_are_told_beside_the_counts() -> None:
+    found = judgements()
+    assert periods_note(evidence(found)) == ""
+    bad = contrast("final reward over svr-dqn", -0.5, part="reward")
+    found["mnih-20"] = [
+        Judgement("C2", "fails", (bad,)),
+        Judgement("C3", "holds", (bad,)),
+        Judgement("C5c", "moot", (bad,)),
+    ]
+    assert periods_note(evidence(found)) == (
+        "With a target period of 20 instead of 100, C2 and C5c of those that hold with mnih do not."
+    )
+    assert first_screen(evidence(found)).counts_note.endswith("with mnih do not.")
 
 
 def test_greedy_columns_are_named_for_the_rounds_that_finished() -> None:

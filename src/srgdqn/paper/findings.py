@@ -22,7 +22,7 @@ from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gat
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, NOTES, WHY_CHANGED
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, seed_of
-from srgdqn.paper.claims.wording import differences, effect_text, parts_of, weakest
+from srgdqn.paper.claims.wording import differences, effect_text, p_text, parts_of, weakest
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
 from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Part, Section, Table
 from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, percent, score_table
@@ -679,8 +679,8 @@ def confirmed_section(evidence: Evidence) -> Section:
             "verdict": judgement.verdict,
             "part": contrast.part,
             "contrast, with its 95 % interval": effect_text(contrast),
-            "p (holds)": _p_text(contrast.p_holds),
-            "p (fails)": _p_text(contrast.p_fails),
+            "p (holds)": p_text(contrast.p_holds),
+            "p (fails)": p_text(contrast.p_fails),
         }
         for readings, judgements in evidence.judgements.items()
         for judgement in judgements
@@ -721,10 +721,6 @@ def _without_void(table: Table, evidence: Evidence) -> Table:
 
 def _other(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (row["against"],) if "against" in row else ()
-
-
-def _p_text(value: float) -> str:
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 def _for_readers(table: Table) -> Table:

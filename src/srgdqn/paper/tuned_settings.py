@@ -33,6 +33,7 @@ from srgdqn.paper.claims.verdicts import (
     not_worse,
     seed_of,
 )
+from srgdqn.paper.claims.wording import p_text
 from srgdqn.paper.equal_cost import COSTS_NOTE, cost_rows
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text, seconds_of
 from srgdqn.paper.halving import PAPERS_OWN, Choice, Grid
@@ -350,15 +351,6 @@ def _without_margin(judgement: Judgement, interval: Interval) -> Interval:
     """The difference itself, where a margin was added to it."""
     added = MARGINS["CartPole"] if judgement.name.startswith("C4") else 0.0
     return Interval(*(each - added for each in interval))
-
-
-def p_text(value: float) -> str:
-    """A p-value for a reader.
-
-    >>> p_text(0.0312), p_text(1e-05), p_text(1.0)
-    ('0.031', '< 0.0001', '1')
-    """
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 def beside_table(groups: Mapping[tuple[str, str], Group]) -> Table:

@@ -194,3 +194,12 @@ def weakest(contrasts: Sequence[Measured], *, fails: bool) -> Measured:
     if fails:
         return min((each for each in known if each.may_fail), key=lambda each: (each.p_fails, -each.p_holds))
     return max(known, key=lambda each: (each.p_holds, -each.interval.estimate))
+
+
+def p_text(value: float) -> str:
+    """A p-value for a reader.
+
+    >>> p_text(0.0312), p_text(1e-05), p_text(1.0)
+    ('0.031', '< 0.0001', '1')
+    """
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
